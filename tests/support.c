@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/loader.h"
+#include "optim/optim.h"
+
 /* The blocks have the form of those of the default allocator (lib/base/alloc.c: what malloc returned stands before
  * them), because some tests count while older objects exist. A program must not do that. */
 static void *aligned_block(size_t bytes, size_t alignment)
@@ -134,22 +137,47 @@ static void check_error(const tg_error *error, tg_code expected, const char *par
     }
 }
 
+void clear_tape_error(tg_tape *tape)
+{
+    tg_run_clear_error(tg_tape_run(tape));
+}
+
+void clear_params_error(tg_params *params)
+{
+    tg_run_clear_error(tg_params_run(params));
+}
+
+void clear_optim_error(tg_optim *optim)
+{
+    tg_run_clear_error(optim ? optim->run : NULL);
+}
+
+void clear_loader_error(tg_loader *loader)
+{
+    tg_run_clear_error(loader ? loader->run : NULL);
+}
+
+const tg_error *optim_error(const tg_optim *optim)
+{
+    return tg_run_error(optim ? optim->run : NULL);
+}
+
 void assert_tape_error(tg_tape *tape, tg_code code, const char *part)
 {
     check_error(tg_tape_error(tape), code, part);
-    tg_tape_clear_error(tape);
+    clear_tape_error(tape);
 }
 
 void assert_params_error(tg_params *params, tg_code code, const char *part)
 {
     check_error(tg_params_error(params), code, part);
-    tg_params_clear_error(params);
+    clear_params_error(params);
 }
 
 void assert_optim_error(tg_optim *optim, tg_code code, const char *part)
 {
-    check_error(tg_optim_error(optim), code, part);
-    tg_optim_clear_error(optim);
+    check_error(optim_error(optim), code, part);
+    clear_optim_error(optim);
 }
 
 void assert_error(tg_error *error, tg_code code, const char *part)

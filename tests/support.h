@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include <tapegrad.h>
+#include <tapegrad/extend.h>
 #include <tapegrad_text.h>
 #include <tapegrad_tools.h>
 
@@ -53,6 +54,15 @@ tg_tensor *tensor_i32(tg_shape shape, const int32_t *values);
 
 /* Sets x to require a gradient, and returns it. */
 tg_tensor *leaf(tg_tensor *x);
+
+/* Clear the error of the run of an object. */
+void clear_tape_error(tg_tape *tape);
+void clear_params_error(tg_params *params);
+void clear_optim_error(tg_optim *optim);
+void clear_loader_error(tg_loader *loader);
+
+/* Returns the error of the run of an optimizer. */
+const tg_error *optim_error(const tg_optim *optim);
 
 /* Asserts that the error has this code and that its text contains `part`; then clears it. */
 void assert_tape_error(tg_tape *tape, tg_code code, const char *part);

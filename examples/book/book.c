@@ -79,12 +79,12 @@ void question(const char *text)
     }
 }
 
-tg_tape *book_tape(tg_rng *rng)
+tg_tape *book_tape(tg_run *run)
 {
     tg_tape_config config = tg_tape_config_default();
     config.detect_freed_results = true;
-    tg_tape *t = tg_tape_new(rng, &config);
-    tg_rng_set_profile(rng, is_reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
+    tg_tape *t = tg_tape_new(run, &config);
+    tg_rng_set_profile(tg_run_rng(run), is_reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
     tg_tape_set_matmul_precision(t, is_reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
     return t;
 }
@@ -156,7 +156,7 @@ tg_tokenizer *book_tokenizer(const char *folder)
     return bpe;
 }
 
-tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t context, int64_t stride, tg_rng *rng)
+tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t context, int64_t stride, tg_run *run)
 {
     tg_error error = TG_NO_ERROR;
     size_t length;
@@ -170,7 +170,7 @@ tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t context, 
     config.stride = stride;
     config.batch_size = batch_size;
     config.drop_last = true;
-    tg_loader *loader = tg_loader_new(tokens.ids, tokens.count, rng, &config);
+    tg_loader *loader = tg_loader_new(run, tokens.ids, tokens.count, &config);
     check(tg_loader_error(loader));
     tg_tokens_free(&tokens);
     tg_tokenizer_free(bpe);

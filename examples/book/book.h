@@ -23,7 +23,7 @@ void question(const char *text);
 
 /* Returns a new tape that detects a result which is used after a reset, with reproducible products if the command line
  * has --reproducible. */
-tg_tape *book_tape(tg_rng *rng);
+tg_tape *book_tape(tg_run *run);
 
 /* Prints the error's text and exits with status 1, unless the code is TG_OK. */
 void check(const tg_error *error);
@@ -40,7 +40,7 @@ char *book_text(const char *folder, size_t *length);
 tg_tokenizer *book_tokenizer(const char *folder);
 
 /* Returns a loader over the whole story, without shuffling: the data loader of chapter 2. */
-tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t context, int64_t stride, tg_rng *rng);
+tg_loader *book_loader(const char *folder, int64_t batch_size, int64_t context, int64_t stride, tg_run *run);
 
 /* Returns the next batch of a loader. */
 tg_batch next_batch(tg_loader *loader);

@@ -60,7 +60,7 @@ typedef struct spam_data {
 } spam_data;
 
 /* The length is that of the longest message of the training part. */
-spam_data spam_data_new(const messages *shuffled, tg_tokenizer *bpe, tg_rng *rng);
+spam_data spam_data_new(const messages *shuffled, tg_tokenizer *bpe, tg_run *run);
 void spam_data_free(spam_data *d);
 
 /* Prints the sizes of a training batch and the numbers of batches, after the numbers of the cells. */

@@ -107,7 +107,7 @@ static int64_t length_of(tg_tokenizer *bpe, const char *text)
 
 /* Returns a loader of the messages begin .. end - 1: ids (8,length), cut or filled up, and labels (8). */
 static tg_loader *loader_of(const messages *m, int64_t begin, int64_t end, int64_t length, tg_tokenizer *bpe,
-                            bool training, tg_rng *rng)
+                            bool training, tg_run *run)
 {
     tg_error error = TG_NO_ERROR;
     tg_tensor *ids = tg_tensor_new(TG_I32, TG_SHAPE(end - begin, length), &error);
@@ -128,14 +128,14 @@ static tg_loader *loader_of(const messages *m, int64_t begin, int64_t end, int64
     config.batch_size = end - begin < 8 ? end - begin : 8;
     config.shuffle = training;
     config.drop_last = training;
-    tg_loader *loader = tg_loader_new_from_tensors((tg_tensor *[]){ids, labels}, 2, rng, &config);
+    tg_loader *loader = tg_loader_new_from_tensors(run, (tg_tensor *[]){ids, labels}, 2, &config);
     check(tg_loader_error(loader));
     tg_release(ids);
     tg_release(labels);
     return loader;
 }
 
-spam_data spam_data_new(const messages *m, tg_tokenizer *bpe, tg_rng *rng)
+spam_data spam_data_new(const messages *m, tg_tokenizer *bpe, tg_run *run)
 {
     int64_t train_end = m->count * 7 / 10, validation_end = train_end + m->count / 10;
     spam_data d = {.length = 0};
@@ -143,9 +143,9 @@ spam_data spam_data_new(const messages *m, tg_tokenizer *bpe, tg_rng *rng)
         int64_t length = length_of(bpe, m->list[i].text);
         d.length = length > d.length ? length : d.length;
     }
-    d.train = loader_of(m, 0, train_end, d.length, bpe, true, rng);
-    d.validation = loader_of(m, train_end, validation_end, d.length, bpe, false, rng);
-    d.test = loader_of(m, validation_end, m->count, d.length, bpe, false, rng);
+    d.train = loader_of(m, 0, train_end, d.length, bpe, true, run);
+    d.validation = loader_of(m, train_end, validation_end, d.length, bpe, false, run);
+    d.test = loader_of(m, validation_end, m->count, d.length, bpe, false, run);
     return d;
 }
 
@@ -221,7 +221,7 @@ void train_classifier(tg_tape *t, tg_gpt *model, tg_params *params, const spam_d
         tg_backward(t, loss, NULL);
         tg_optim_step(optim);
         check(tg_tape_error(t));
-        check(tg_optim_error(optim));
+        check(tg_params_error(params));
         if (step++ % 50 == 0) {
             printf("(Step %06lld): Train loss %.3f\n", (long long)step - 1, tg_tensor_item(loss, NULL));
         }

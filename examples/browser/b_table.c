@@ -72,7 +72,7 @@ static bool lookup(const request *r, tg_tape *t, tg_params *params, tg_error *er
 }
 
 /* A batch of 8 windows of 4 ids of the story: (8,4) -> (8,4,256). */
-static bool batch(tg_tape *t, tg_params *params, tg_rng *rng, tg_error *error)
+static bool batch(tg_tape *t, tg_params *params, tg_run *run, tg_error *error)
 {
     size_t length;
     const char *story = lighthouse_text(&length);
@@ -86,7 +86,7 @@ static bool batch(tg_tape *t, tg_params *params, tg_rng *rng, tg_error *error)
     windows.context = 4;
     windows.stride = 4;
     windows.batch_size = 8;
-    tg_loader *loader = tg_loader_new(tokens.ids, tokens.count, rng, &windows);
+    tg_loader *loader = tg_loader_new(run, tokens.ids, tokens.count, &windows);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "tok_emb", tg_tokenizer_vocabulary(bpe), 256, NULL);
     tg_batch b;
     tg_loader_next(loader, &b);
@@ -125,14 +125,14 @@ static bool batch(tg_tape *t, tg_params *params, tg_rng *rng, tg_error *error)
 
 bool station_table(const request *r, tg_error *error)
 {
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = station_tape(rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
+    tg_tape *t = station_tape(run);
     bool good = strcmp(r->name, "lookup") == 0  ? lookup(r, t, params, error)
-                : strcmp(r->name, "batch") == 0 ? batch(t, params, rng, error)
+                : strcmp(r->name, "batch") == 0 ? batch(t, params, run, error)
                                                 : refuse(error, "b.%s: unknown request", r->name);
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return good;
 }

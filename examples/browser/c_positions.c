@@ -58,14 +58,14 @@ static void write_rows(const char *key, const tg_tensor *y)
 }
 
 /* The sentence in both orders: "first" and "second", and how far each word's vector has moved. */
-static bool sentence(tg_tape *t, tg_rng *rng, bool with_positions, tg_error *error)
+static bool sentence(tg_tape *t, tg_run *run, bool with_positions, tg_error *error)
 {
     static const int32_t order[2][WORDS] = {{0, 1, 2, 3, 4, 5}, {0, 5, 2, 3, 4, 1}};
     tg_tensor *y[2];
     tg_params *params[2];
     for (int k = 0; k < 2; k++) {
-        tg_rng_seed(rng, 123);
-        params[k] = tg_params_new(TG_F32, rng);
+        tg_rng_seed(tg_run_rng(run), 123);
+        params[k] = tg_params_new(run, TG_F32);
         y[k] = read_sentence(t, params[k], with_positions, order[k]);
     }
     bool good = tape_is_good(t, error);
@@ -172,15 +172,15 @@ static bool map(const request *r, tg_tape *t, tg_params *params, tg_error *error
 
 bool station_positions(const request *r, tg_error *error)
 {
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = station_tape(rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
+    tg_tape *t = station_tape(run);
     bool good = strcmp(r->name, "sum") == 0        ? sum(t, error)
-                : strcmp(r->name, "sentence") == 0 ? sentence(t, rng, request_number(r, 0, 0, 1, 0) == 1, error)
+                : strcmp(r->name, "sentence") == 0 ? sentence(t, run, request_number(r, 0, 0, 1, 0) == 1, error)
                 : strcmp(r->name, "map") == 0      ? map(r, t, params, error)
                                                    : refuse(error, "c.%s: unknown request", r->name);
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return good;
 }

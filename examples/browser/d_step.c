@@ -9,7 +9,7 @@ enum { ROWS = 6, WIDTH = 3, SGD = 0, ADAM = 1, DEFERRED = 2, MOST_STEPS = 20 };
 static const double rate = 0.1;
 
 typedef struct table {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_nn_embedding embedding;
     tg_optim *optim;
@@ -18,8 +18,8 @@ typedef struct table {
 
 static table table_make(int method)
 {
-    table m = {.rng = tg_rng_new(123)};
-    m.params = tg_params_new(TG_F32, m.rng);
+    table m = {.run = tg_run_new(123)};
+    m.params = tg_params_new(m.run, TG_F32);
     m.embedding = tg_nn_embedding_make(m.params, "embedding", ROWS, WIDTH, NULL);
     if (method == SGD) {
         tg_sgd_config config = tg_sgd_config_default();
@@ -31,9 +31,7 @@ static table table_make(int method)
         config.deferred = method == DEFERRED;
         m.optim = tg_adam_new(m.params, &config);
     }
-    m.tape = station_tape(m.rng);
-    tg_tape_watch_error(m.tape, tg_params_error(m.params));
-    tg_tape_watch_error(m.tape, tg_optim_error(m.optim));
+    m.tape = station_tape(m.run);
     return m;
 }
 
@@ -42,7 +40,7 @@ static void table_free(table *m)
     tg_tape_free(m->tape);
     tg_optim_free(m->optim);
     tg_params_free(m->params);
-    tg_rng_free(m->rng);
+    tg_run_free(m->run);
 }
 
 /* The forward and the backward pass; *rows receives what was looked up. */
@@ -143,7 +141,7 @@ static bool steps(table *m, const int32_t *typed, int count, int64_t many, tg_er
     }
     if (!tg_tensor_data(m->embedding.weight)) {
         json_key("refusal");
-        json_text(tg_optim_error(m->optim)->text);
+        json_text(tg_params_error(m->params)->text);
     }
     tg_optim_flush(m->optim);
     write_rows(was, m->embedding.weight);

@@ -16,7 +16,7 @@ static struct training {
     tg_tokenizer *bpe;
     bool owns_bpe;
     tg_tokens tokens;
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_nn_embedding embedding;
     tg_nn_positional positions;
@@ -41,7 +41,7 @@ static void end_training(struct training *ended)
     tg_loader_free(ended->loader);
     tg_optim_free(ended->adam);
     tg_params_free(ended->params);
-    tg_rng_free(ended->rng);
+    tg_run_free(ended->run);
     tg_release(ended->before);
     tg_tokens_free(&ended->tokens);
     if (ended->owns_bpe) {
@@ -235,8 +235,8 @@ static bool build(const char *text, size_t length, double lr, tg_error *error)
     }
     int32_t vocabulary = tg_tokenizer_vocabulary(now.bpe);
     /* shown: model */
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "tok_emb", vocabulary, WIDTH, NULL);
     tg_nn_positional positions = tg_nn_positional_make(params, "pos_emb", TG_POSITION_LEARNED, CONTEXT, WIDTH, NULL);
     tg_nn_linear head = tg_nn_linear_make(params, "head", WIDTH, vocabulary, NULL);
@@ -248,18 +248,15 @@ static bool build(const char *text, size_t length, double lr, tg_error *error)
     windows.stride = CONTEXT;
     windows.batch_size = BATCH;
     windows.shuffle = true;
-    now.rng = rng;
+    now.run = run;
     now.params = params;
     now.embedding = embedding;
     now.positions = positions;
     now.head = head;
     now.adam = tg_adam_new(params, &config);
-    now.tape = station_tape(rng);
-    now.loader = tg_loader_new(now.tokens.ids, now.tokens.count, rng, &windows);
+    now.tape = station_tape(run);
+    now.loader = tg_loader_new(run, now.tokens.ids, now.tokens.count, &windows);
     now.before = tg_tensor_new_copy(embedding.weight, error);
-    tg_tape_watch_error(now.tape, tg_params_error(params));
-    tg_tape_watch_error(now.tape, tg_optim_error(now.adam));
-    tg_tape_watch_error(now.tape, tg_loader_error(now.loader));
     now.every = 1;
     now.direction[0] = now.direction[WIDTH + 1] = 1;
     choose_words();

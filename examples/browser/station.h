@@ -43,7 +43,7 @@ int read_ids(const request *r, int32_t ids[MOST_IDS], tg_error *error);
 bool refuse(tg_error *error, const char *format, ...) TG_PRINTF_LIKE(2, 3);
 
 /* Returns a tape whose products are reproducible. */
-tg_tape *station_tape(tg_rng *rng);
+tg_tape *station_tape(tg_run *run);
 
 /* Returns whether the tape has no error, and else copies its error. */
 bool tape_is_good(const tg_tape *t, tg_error *error);

@@ -40,8 +40,8 @@ int main(int argc, char **argv)
     recipe_check(&r);
     for (int step = 0; step < STEPS; step++) {
         tg_tape_reset(t);
-        tg_tensor_fill_normal(pictures, r.rng, 0, 0.2, &r.error);
-        tg_tensor_fill_randint(shifts, r.rng, 0, 3, &r.error);
+        tg_tensor_fill_normal(pictures, tg_run_rng(r.run), 0, 0.2, &r.error);
+        tg_tensor_fill_randint(shifts, tg_run_rng(r.run), 0, 3, &r.error);
         float *picture = tg_tensor_data_mut(pictures);
         int32_t *shift = tg_tensor_data_mut(shifts), *digit = tg_tensor_data_mut(digits);
         for (int i = 0; i < PICTURES; i++) {

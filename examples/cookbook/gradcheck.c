@@ -24,14 +24,14 @@ int main(int argc, char **argv)
     recipe_options("checks the gradients of a function and of a module", NULL, argc, argv);
     recipe r = recipe_begin(123);
     /* f64: differences of floats have too few digits */
-    tg_params *function = tg_params_new(TG_F64, r.rng), *module = tg_params_new(TG_F64, r.rng);
+    tg_params *function = tg_params_new(r.run, TG_F64), *module = tg_params_new(r.run, TG_F64);
     tg_params_add_normal(function, "center", TG_SHAPE(3), 0, 1);
     tg_params_add_uniform(function, "width", TG_SHAPE(3), 0.5, 1.5);
     tg_nn_gru gru = tg_nn_gru_make(module, "gru", 2, 3, NULL);
     tg_tensor *column = tg_full(r.data, TG_F64, TG_SHAPE(8, 1), 0);
     tg_tensor *text = tg_full(r.data, TG_F64, TG_SHAPE(2, 4, 2), 0);
-    tg_tensor_fill_normal(column, r.rng, 0, 1, &r.error);
-    tg_tensor_fill_normal(text, r.rng, 0, 1, &r.error);
+    tg_tensor_fill_normal(column, tg_run_rng(r.run), 0, 1, &r.error);
+    tg_tensor_fill_normal(text, tg_run_rng(r.run), 0, 1, &r.error);
 
     tg_gradcheck_report report;
     bool good = tg_gradcheck_params(function, bumps, function, &column, 1, NULL, &report, &r.error);

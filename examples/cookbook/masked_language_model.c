@@ -113,8 +113,8 @@ static batch mask_words(recipe *r, const story *s, tg_tensor *starts)
     int64_t N = tg_tensor_size(starts, 0);
     tg_tensor *draws = tg_full(r->tape, TG_F32, TG_SHAPE(2, N, T), 0);
     tg_tensor *words = tg_full(r->tape, TG_I32, TG_SHAPE(N, T), 0);
-    tg_tensor_fill_uniform(draws, r->rng, 0, 1, &r->error);
-    tg_tensor_fill_randint(words, r->rng, FIRST_WORD, s->vocabulary, &r->error);
+    tg_tensor_fill_uniform(draws, tg_run_rng(r->run), 0, 1, &r->error);
+    tg_tensor_fill_randint(words, tg_run_rng(r->run), FIRST_WORD, s->vocabulary, &r->error);
     recipe_check(r);
     const float *target = tg_tensor_data(draws), *kind = target + N * T;
     const int32_t *start = tg_tensor_data(starts), *type = tg_tensor_data(s->types), *random = tg_tensor_data(words);
@@ -143,7 +143,7 @@ static int run(bool is_relative, const story *s)
     tg_tensor *starts = tg_full(r.data, TG_I32, TG_SHAPE(BATCH), 0), *loss = NULL;
     for (int step = 0; step < STEPS; step++) {
         tg_tape_reset(t);
-        tg_tensor_fill_randint(starts, r.rng, 0, s->trained - T, &r.error);
+        tg_tensor_fill_randint(starts, tg_run_rng(r.run), 0, s->trained - T, &r.error);
         batch b = mask_words(&r, s, starts);
         loss = tg_cross_entropy(t, forward(t, &m, b.inputs, b.types, 0), b.targets, NULL);
         tg_optim_zero_grad(r.optim);
@@ -155,7 +155,7 @@ static int run(bool is_relative, const story *s)
 
     tg_tape_reset(t);
     tg_evaluation_begin(t);
-    tg_rng_seed(r.rng, 123);
+    tg_rng_seed(tg_run_rng(r.run), 123);
     double end = (double)(s->trained + TEXTS * (T / 4));
     starts = tg_tensor_new_arange(TG_I32, (double)s->trained, end, T / 4, &r.error);
     batch b = mask_words(&r, s, starts);

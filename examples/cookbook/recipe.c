@@ -33,18 +33,16 @@ void recipe_options(const char *description, const char **text, int argc, char *
 
 recipe recipe_begin(uint64_t seed)
 {
-    recipe r = {.rng = tg_rng_new(seed), .error = TG_NO_ERROR};
-    tg_rng_set_profile(r.rng, is_reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
-    r.params = tg_params_new(TG_F32, r.rng);
+    recipe r = {.run = tg_run_new(seed), .error = TG_NO_ERROR};
+    tg_rng_set_profile(tg_run_rng(r.run), is_reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
+    r.params = tg_params_new(r.run, TG_F32);
     tg_tape_config config = tg_tape_config_default();
     config.detect_freed_results = true;
-    r.tape = tg_tape_new(r.rng, &config);
-    r.data = tg_tape_new(r.rng, &config);
+    r.tape = tg_tape_new(r.run, &config);
+    r.data = tg_tape_new(r.run, &config);
     tg_matmul_precision precision = is_reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32;
     tg_tape_set_matmul_precision(r.tape, precision);
     tg_tape_set_matmul_precision(r.data, precision);
-    tg_tape_watch_error(r.tape, tg_params_error(r.params));
-    tg_tape_watch_error(r.tape, tg_tape_error(r.data));
     recipe_check(&r);
     return r;
 }
@@ -52,7 +50,7 @@ recipe recipe_begin(uint64_t seed)
 tg_tensor *recipe_randn(recipe *r, tg_shape shape)
 {
     tg_tensor *x = tg_full(r->data, TG_F32, shape, 0);
-    tg_tensor_fill_normal(x, r->rng, 0, 1, &r->error);
+    tg_tensor_fill_normal(x, tg_run_rng(r->run), 0, 1, &r->error);
     recipe_check(r);
     return x;
 }
@@ -60,7 +58,7 @@ tg_tensor *recipe_randn(recipe *r, tg_shape shape)
 tg_tensor *recipe_randint(recipe *r, tg_shape shape, int64_t low, int64_t high)
 {
     tg_tensor *x = tg_full(r->data, TG_I32, shape, 0);
-    tg_tensor_fill_randint(x, r->rng, low, high, &r->error);
+    tg_tensor_fill_randint(x, tg_run_rng(r->run), low, high, &r->error);
     recipe_check(r);
     return x;
 }
@@ -76,11 +74,7 @@ void check(const tg_error *error)
 void recipe_check(const recipe *r)
 {
     check(&r->error);
-    /* with the errors of the params and of `data` */
-    check(tg_tape_error(r->tape));
-    if (r->optim) {
-        check(tg_optim_error(r->optim));
-    }
+    check(tg_run_error(r->run));
 }
 
 int recipe_end(recipe *r)
@@ -90,6 +84,6 @@ int recipe_end(recipe *r)
     tg_optim_free(r->optim);
     tg_tape_free(r->data);
     tg_params_free(r->params);
-    tg_rng_free(r->rng);
+    tg_run_free(r->run);
     return program_end(0);
 }

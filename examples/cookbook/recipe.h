@@ -7,7 +7,7 @@
 
 /* The objects of a training. */
 typedef struct recipe {
-    tg_rng *rng;
+    tg_run *run;
     /* f32 */
     tg_params *params;
     /* records the steps, is reset in each of them, and detects a result that is used after its reset */

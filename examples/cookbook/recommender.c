@@ -42,16 +42,16 @@ int main(int argc, char **argv)
     tg_tensor *data[] = {users, items, tg_sum(d, products, TG_AXES(-1), TG_DROP_AXES)};
 
     int64_t rows[RATINGS];
-    tg_random_split(r.rng, (int64_t[]){RATINGS - HELD_OUT, HELD_OUT}, 2, rows, RATINGS, &r.error);
+    tg_random_split(tg_run_rng(r.run), (int64_t[]){RATINGS - HELD_OUT, HELD_OUT}, 2, rows, RATINGS, &r.error);
     tg_loader_config config = tg_loader_config_default();
     config.rows = rows + RATINGS - HELD_OUT;
     config.row_count = config.batch_size = HELD_OUT;
-    tg_loader *held_out = tg_loader_new_from_tensors(data, 3, r.rng, &config);
+    tg_loader *held_out = tg_loader_new_from_tensors(r.run, data, 3, &config);
     config.rows = rows;
     config.row_count = RATINGS - HELD_OUT;
     config.batch_size = BATCH;
     config.shuffle = true;
-    tg_loader *training = tg_loader_new_from_tensors(data, 3, r.rng, &config);
+    tg_loader *training = tg_loader_new_from_tensors(r.run, data, 3, &config);
 
     model m = make(r.params);
     tg_adam_config adam = tg_adam_config_default();

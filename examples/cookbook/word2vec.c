@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     tg_loader_config batches = tg_loader_config_default();
     batches.batch_size = BATCH;
     batches.shuffle = true;
-    tg_loader *loader = tg_loader_new_from_tensors(pairs, 2, r.rng, &batches);
+    tg_loader *loader = tg_loader_new_from_tensors(r.run, pairs, 2, &batches);
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.02;
     r.optim = tg_adam_new(r.params, &adam);
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
         total = 0;
         for (tg_batch pair; tg_loader_next(loader, &pair);) {
             tg_tape_reset(t);
-            tg_tensor_fill_randint(negatives, r.rng, 0, WORDS, &r.error);
+            tg_tensor_fill_randint(negatives, tg_run_rng(r.run), 0, WORDS, &r.error);
             tg_tensor *center = tg_nn_embedding_forward(t, &words, pair.inputs);
             tg_tensor *right = scores(t, center, tg_nn_embedding_forward(t, &contexts, pair.targets));
             tg_tensor *wrong = scores(t, center, tg_nn_embedding_forward(t, &contexts, negatives));

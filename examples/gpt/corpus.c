@@ -101,7 +101,7 @@ bool part_fits(const part *p, int64_t context)
                                           (long long)p->count, (long long)context + 1);
 }
 
-tg_loader *part_loader(const part *p, int64_t context, int64_t stride, int64_t batch, bool shuffle, tg_rng *rng)
+tg_loader *part_loader(const part *p, int64_t context, int64_t stride, int64_t batch, bool shuffle, tg_run *run)
 {
     if (!part_fits(p, context)) {
         return NULL;
@@ -116,7 +116,7 @@ tg_loader *part_loader(const part *p, int64_t context, int64_t stride, int64_t b
     config.parts = shuffle ? parallel_ranks() : 1;
     config.part = shuffle ? parallel_rank() : 0;
     tg_loader *loader =
-        p->file ? tg_loader_new_from_file(p->file, rng, &config) : tg_loader_new(p->ids, p->count, rng, &config);
+        p->file ? tg_loader_new_from_file(run, p->file, &config) : tg_loader_new(run, p->ids, p->count, &config);
     if (tg_loader_error(loader)->code != TG_OK) {
         complain("%s: %s", p->name, tg_loader_error(loader)->text);
         tg_loader_free(loader);

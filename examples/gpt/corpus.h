@@ -41,6 +41,6 @@ bool part_fits(const part *p, int64_t context);
 
 /* Returns a loader over a part, or NULL after printing an error. With `shuffle` it leaves out a last batch that is not
  * full. */
-tg_loader *part_loader(const part *p, int64_t context, int64_t stride, int64_t batch, bool shuffle, tg_rng *rng);
+tg_loader *part_loader(const part *p, int64_t context, int64_t stride, int64_t batch, bool shuffle, tg_run *run);
 
 #endif

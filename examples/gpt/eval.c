@@ -13,7 +13,7 @@ bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, i
     double start = seconds(), sum = 0;
     int64_t context = tg_gpt_get_config(gpt)->context;
     /* a loader draws at the start of a pass; without shuffling, the draws have no effect */
-    tg_rng *unused = tg_rng_new(0);
+    tg_run *unused = tg_run_new(0);
     tg_loader *loader = part_loader(p, context, context, batch, false, unused);
     tg_batch b;
     for (int64_t i = 0; loader && i != batches && tg_loader_next(loader, &b); i++) {
@@ -28,7 +28,7 @@ bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, i
     }
     bool good = loader != NULL;
     const tg_error *error = tg_tape_error(quiet)->code != TG_OK ? tg_tape_error(quiet) : tg_loader_error(loader);
-    tg_error named = {error->code, ""};
+    tg_error named = {.code = error->code};
     snprintf(named.text, sizeof named.text, "%s: %.300s", p->name, error->text);
     good = good && parallel_agree(&named);
     if (good) {
@@ -37,7 +37,7 @@ bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, i
     }
     e->seconds = seconds() - start;
     tg_loader_free(loader);
-    tg_rng_free(unused);
+    tg_run_free(unused);
     return good;
 }
 

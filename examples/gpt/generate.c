@@ -218,8 +218,8 @@ int generate(const options *o)
         return 2;
     }
     int64_t made = -1;
-    tg_rng_seed(m.rng, (uint64_t)o->seed);
-    tg_tape *quiet = quiet_tape_new(m.rng, o->reproducible);
+    tg_rng_seed(tg_run_rng(m.run), (uint64_t)o->seed);
+    tg_tape *quiet = quiet_tape_new(m.run, o->reproducible);
     if (quiet && model_tokenizer(&bpe, o->model, o) && generate_check(o, m.gpt, bpe)) {
         double start = seconds();
         made = o->text_count > 1 ? generate_texts(quiet, m.gpt, bpe, o) : generate_text(stdout, quiet, m.gpt, bpe, o);

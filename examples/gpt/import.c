@@ -47,8 +47,8 @@ static bool read_model(const options *o, model *m, tg_tokenizer **bpe)
     tg_gpt_open_config config = tg_gpt_open_config_default();
     config.names = strcmp(o->layout, "course") == 0 ? TG_GPT_NAMES_COURSE : TG_GPT_NAMES_TRANSFORMERS;
     config.heads = o->heads == AS_CONFIGURED ? TG_HEADS_OF_FILE : o->heads;
-    m->rng = tg_rng_new(0);
-    m->params = tg_params_new(TG_F32, m->rng);
+    m->run = tg_run_new(0);
+    m->params = tg_params_new(m->run, TG_F32);
     m->gpt = tg_gpt_open(m->params, o->from, &config);
     if (!m->gpt) {
         return complain("%s", tg_params_error(m->params)->text);

@@ -6,7 +6,7 @@
  *   model.c        a GPT and its configuration
  *   checkpoint.c   loading a trained model
  *   memory.c       the memory that a training needs
- *   run.c          the checkpoints of gpt train, and --resume
+ *   training.c     the checkpoints of gpt train, and --resume
  *   optimizer.c    the optimizers of gpt train
  *   history.c      losses and their curves
  *   parallel.h     several processes: parallel_none.c in gpt, parallel_mpi.c in gpt_mpi

@@ -39,8 +39,8 @@ bool model_configure(const options *o, tg_gpt_config *config)
 
 bool model_make(model *m, const tg_gpt_config *config, uint64_t seed)
 {
-    m->rng = tg_rng_new(seed);
-    m->params = tg_params_new(TG_F32, m->rng);
+    m->run = tg_run_new(seed);
+    m->params = tg_params_new(m->run, TG_F32);
     m->gpt = tg_gpt_new(m->params, config);
     if (m->gpt) {
         return true;
@@ -54,15 +54,15 @@ void model_free(model *m)
 {
     tg_gpt_free(m->gpt);
     tg_params_free(m->params);
-    tg_rng_free(m->rng);
+    tg_run_free(m->run);
     *m = (model){0};
 }
 
-tg_tape *tape_new(tg_rng *rng, bool reproducible)
+tg_tape *tape_new(tg_run *run, bool reproducible)
 {
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tape_set_matmul_precision(t, reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
-    tg_rng_set_profile(rng, reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
+    tg_rng_set_profile(tg_run_rng(run), reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
     if (!t || tg_tape_error(t)->code != TG_OK) {
         complain("%s", t ? tg_tape_error(t)->text : "out of memory");
         tg_tape_free(t);
@@ -71,9 +71,9 @@ tg_tape *tape_new(tg_rng *rng, bool reproducible)
     return t;
 }
 
-tg_tape *quiet_tape_new(tg_rng *rng, bool reproducible)
+tg_tape *quiet_tape_new(tg_run *run, bool reproducible)
 {
-    tg_tape *t = tape_new(rng, reproducible);
+    tg_tape *t = tape_new(run, reproducible);
     tg_evaluation_begin(t);
     return t;
 }

@@ -9,7 +9,7 @@
 
 typedef struct model {
     /* draws the initial values, and after them everything random in training */
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_gpt *gpt;
 } model;
@@ -25,8 +25,8 @@ void model_free(model *m);
 
 /* Return a tape, or one without recording and without dropout, for evaluation and generation; NULL after printing an
  * error. */
-tg_tape *tape_new(tg_rng *rng, bool reproducible);
-tg_tape *quiet_tape_new(tg_rng *rng, bool reproducible);
+tg_tape *tape_new(tg_run *run, bool reproducible);
+tg_tape *quiet_tape_new(tg_run *run, bool reproducible);
 
 /* ---- checkpoint.c ---- */
 

@@ -123,7 +123,7 @@ bool parallel_same(const char *name, const char *text)
     MPI_Bcast(&bytes, 1, MPI_LONG_LONG, 0, MPI_COMM_WORLD);
     char *first = malloc((size_t)bytes + 1);
     if (!first) {
-        error = (tg_error){TG_ERROR_MEMORY, "out of memory"};
+        tg_error_set(&error, TG_ERROR_MEMORY, "out of memory");
     }
     if (!parallel_agree(&error)) {
         free(first);

@@ -15,7 +15,7 @@
 #include "../common/terminal.h"
 #include "commands.h"
 #include "parallel.h"
-#include "run.h"
+#include "training.h"
 
 /* the exit status after Ctrl-C: that of a program which the signal ends, 128 + SIGINT */
 #define STOPPED 130
@@ -39,7 +39,7 @@ static tg_schedule_config make_schedule(const options *o, int64_t width)
 }
 
 /* Opens the folder of the run. A trained model in it is an error, unless it is continued or replaced. */
-static bool open_folder(run *r)
+static bool open_folder(training *r)
 {
     const options *o = r->o;
     tg_error error = TG_NO_ERROR;
@@ -65,7 +65,7 @@ static bool open_folder(run *r)
 
 /* Writes the vocabulary as a file for other programs; a checkpoint has its own. If the ids do not follow from the order
  * of the merges, the file is tokenizer.json, not vocab.bpe. */
-static bool write_vocabulary(const run *r)
+static bool write_vocabulary(const training *r)
 {
     tg_error error = TG_NO_ERROR;
     return parallel_rank() > 0 || !r->c.bpe ||
@@ -75,7 +75,7 @@ static bool write_vocabulary(const run *r)
 }
 
 /* Returns the vocabulary with which the run begins, if it has one: that of the checkpoint, or that of --vocab. */
-static bool first_vocabulary(const run *r, tg_tokenizer **bpe)
+static bool first_vocabulary(const training *r, tg_tokenizer **bpe)
 {
     tg_error error = TG_NO_ERROR;
     if (r->resumed) {
@@ -86,13 +86,13 @@ static bool first_vocabulary(const run *r, tg_tokenizer **bpe)
 }
 
 /* Loads the model of --from and its vocabulary, which a text needs. A run that continues has its own copy of both. */
-static bool load_first_model(run *r, tg_gpt_config *config, tg_tokenizer **bpe)
+static bool load_first_model(training *r, tg_gpt_config *config, tg_tokenizer **bpe)
 {
     const options *o = r->o;
     if (!model_load(&r->m, r->resumed ? r->resumed : o->from, TG_CHECKPOINT_BEST, o->activation_checkpointing, bpe)) {
         return false;
     }
-    tg_rng_seed(r->m.rng, (uint64_t)o->seed);
+    tg_rng_seed(tg_run_rng(r->m.run), (uint64_t)o->seed);
     *config = *tg_gpt_get_config(r->m.gpt);
     bool has_vocabulary = r->resumed || (o->tokens && !o->vocab) || model_tokenizer(bpe, o->from, o);
     if (!has_vocabulary || !vocabulary_fits(*bpe, config->vocabulary)) {
@@ -104,21 +104,17 @@ static bool load_first_model(run *r, tg_gpt_config *config, tg_tokenizer **bpe)
 
 /* Sets the precision of --bf16. Where products in bf16 are not faster, the run has them nevertheless: it may continue
  * one from another machine. */
-static bool set_precision(const run *r)
+static bool set_precision(const training *r)
 {
     if (!r->o->bf16) {
         return true;
     }
-    if (tg_tape_set_matmul_precision(r->t, TG_MATMUL_BF16_FAST)) {
-        printf("matrix products in bf16, by oneDNN\n");
-        return true;
-    }
-    printf("note: %s\n", tg_tape_error(r->t)->text);
-    tg_tape_clear_error(r->t);
+    printf(tg_matmul_bf16_is_fast() ? "matrix products in bf16, by oneDNN\n"
+                                    : "note: products in bf16 are not faster than in f32 here\n");
     return tg_tape_set_matmul_precision(r->t, TG_MATMUL_BF16) || complain("%s", tg_tape_error(r->t)->text);
 }
 
-static bool prepare(run *r)
+static bool prepare(training *r)
 {
     const options *o = r->o;
     tg_gpt_config config;
@@ -133,21 +129,17 @@ static bool prepare(run *r)
         return false;
     }
     int64_t stride = o->stride != AS_CONFIGURED ? o->stride : r->c.training.file ? config.context : 1;
-    r->windows = part_loader(&r->c.training, config.context, stride, o->batch, true, r->m.rng);
+    r->windows = part_loader(&r->c.training, config.context, stride, o->batch, true, r->m.run);
     r->optim = optimizer_make(o, r->m.params);
     r->schedule = make_schedule(o, config.width);
     /* The ranks drop other units. The generator of the model draws the same windows on all of them. */
-    r->dropout = tg_rng_new(parallel_seed((uint64_t)o->seed));
-    r->t = tape_new(parallel_rank() > 0 ? r->dropout : r->m.rng, r->o->reproducible);
-    r->sampling = tg_rng_new((uint64_t)o->seed);
+    r->dropout = tg_run_new_stream(r->m.run, parallel_seed((uint64_t)o->seed));
+    r->t = tape_new(parallel_rank() > 0 ? r->dropout : r->m.run, r->o->reproducible);
+    r->sampling = tg_run_new_stream(r->m.run, (uint64_t)o->seed);
     r->quiet = r->t ? quiet_tape_new(r->sampling, r->o->reproducible) : NULL;
     if (!r->windows || !r->optim || !r->quiet || !history_make(&r->h, o->steps)) {
         return false;
     }
-    /* the errors of all objects meet in the tape */
-    tg_tape_watch_error(r->t, tg_params_error(r->m.params));
-    tg_tape_watch_error(r->t, tg_optim_error(r->optim));
-    tg_tape_watch_error(r->t, tg_loader_error(r->windows));
     if (tg_tape_error(r->t)->code != TG_OK) {
         return complain("%s", tg_tape_error(r->t)->text);
     }
@@ -162,10 +154,10 @@ static bool prepare(run *r)
     printf("computed by %s\n", products_text(text));
     return set_precision(r) && (!r->c.validation.name || part_fits(&r->c.validation, config.context)) &&
            (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && open_folder(r) && parallel_share(r->m.params) &&
-           run_continue(r) && write_vocabulary(r);
+           training_continue(r) && write_vocabulary(r);
 }
 
-static bool ledger_begin(run *r)
+static bool ledger_begin(training *r)
 {
     if (!r->o->ledger || parallel_rank() > 0) {
         return true;
@@ -175,7 +167,7 @@ static bool ledger_begin(run *r)
     return r->ledger || (r->file && complain("%s", tg_tape_error(r->t)->text));
 }
 
-static bool ledger_end(run *r)
+static bool ledger_end(training *r)
 {
     bool written = tg_ledger_close(r->ledger, NULL);
     return !r->file || (file_end(r->file, r->o->ledger) && written);
@@ -183,7 +175,7 @@ static bool ledger_end(run *r)
 
 /* ---- TensorBoard ---- */
 
-static bool log_begin(run *r)
+static bool log_begin(training *r)
 {
     tg_error error = TG_NO_ERROR;
     r->log = r->o->tensorboard && parallel_rank() == 0
@@ -192,14 +184,14 @@ static bool log_begin(run *r)
     return r->log || !r->o->tensorboard || parallel_rank() > 0 || complain("%s", error.text);
 }
 
-static bool log_scalar(run *r, const char *tag, double value)
+static bool log_scalar(training *r, const char *tag, double value)
 {
     tg_error error = TG_NO_ERROR;
     r->is_unsaved = r->log && !tg_tensorboard_add_scalar(r->log, tag, value, r->h.steps, &error);
     return !r->is_unsaved || complain("%s", error.text);
 }
 
-static bool log_weights(run *r)
+static bool log_weights(training *r)
 {
     tg_error error = TG_NO_ERROR;
     for (int64_t i = 0; r->log && i < tg_params_count(r->m.params); i++) {
@@ -215,7 +207,7 @@ static bool log_weights(run *r)
 /* ---- steps ---- */
 
 /* Sets an error with the op that computed the first NaN, and returns false. Call it before the tape is reset. */
-static bool diverged(const run *r, const char *what, double value, tg_error *error)
+static bool diverged(const training *r, const char *what, double value, tg_error *error)
 {
     tg_nan_report where;
     bool found = tg_find_nan(r->t, &where);
@@ -226,7 +218,7 @@ static bool diverged(const run *r, const char *what, double value, tg_error *err
 }
 
 /* Runs one batch forward and backward. Adds to the gradients, and adds the batch's loss / --accumulate to `loss`. */
-static bool pass(run *r, bool last, double *loss, tg_error *error)
+static bool pass(training *r, bool last, double *loss, tg_error *error)
 {
     tg_batch batch;
     /* false at the end of a pass; the next call begins another pass */
@@ -249,14 +241,14 @@ static bool pass(run *r, bool last, double *loss, tg_error *error)
     return good;
 }
 
-static bool step(run *r)
+static bool step(training *r)
 {
     const options *o = r->o;
     double start = seconds(), loss = 0;
     tg_error error = TG_NO_ERROR;
     /* Only rank 0's generator is in the checkpoints. That of another rank begins anew in each step, so that it does not
      * depend on them. */
-    tg_rng_seed(r->dropout, parallel_seed((uint64_t)(o->seed + r->h.steps)));
+    tg_rng_seed(tg_run_rng(r->dropout), parallel_seed((uint64_t)(o->seed + r->h.steps)));
     tg_optim_zero_grad(r->optim);
     for (int64_t i = 0; i < o->accumulate && pass(r, i == o->accumulate - 1, &loss, &error); i++) {
     }
@@ -290,7 +282,7 @@ static bool step(run *r)
     return true;
 }
 
-static bool validate(run *r)
+static bool validate(training *r)
 {
     evaluation e;
     if (!evaluate(&e, r->quiet, r->m.gpt, &r->c.validation, r->o->batch, r->o->eval_batches)) {
@@ -307,13 +299,13 @@ static bool validate(run *r)
 }
 
 /* Writes a sample. The random numbers are always the same, so that two samples differ only by the weights. */
-static bool sample(run *r, FILE *file)
+static bool sample(training *r, FILE *file)
 {
-    tg_rng_seed(r->sampling, (uint64_t)r->o->seed);
+    tg_rng_seed(tg_run_rng(r->sampling), (uint64_t)r->o->seed);
     return generate_text(file, r->quiet, r->m.gpt, r->c.bpe, r->o) >= 0;
 }
 
-static bool show_sample(run *r)
+static bool show_sample(training *r)
 {
     progress_break();
     printf("step %5lld  sample\n\n", (long long)r->h.steps);
@@ -324,7 +316,7 @@ static bool show_sample(run *r)
 
 /* Runs all steps, or stops after the current one on Ctrl-C. A validation that is due is made nevertheless: the run that
  * continues begins with the next step. */
-static bool steps(run *r)
+static bool steps(training *r)
 {
     const options *o = r->o;
     bool stopped = false;
@@ -343,7 +335,7 @@ static bool steps(run *r)
         if (r->c.bpe && !last && !stopped && r->h.steps % o->sample_every == 0 && !show_sample(r)) {
             return false;
         }
-        if ((due || stopped) && !run_save(r)) {
+        if ((due || stopped) && !training_save(r)) {
             return false;
         }
     }
@@ -352,7 +344,7 @@ static bool steps(run *r)
 
 /* ---- results ---- */
 
-static bool write_sample(run *r)
+static bool write_sample(training *r)
 {
     const char *path = folder_file(r->o->out, "sample.txt");
     FILE *file = file_begin(path);
@@ -360,14 +352,14 @@ static bool write_sample(run *r)
 }
 
 /* Returns whether Ctrl-C has ended the run before its last step. */
-static bool is_stopped(const run *r)
+static bool is_stopped(const training *r)
 {
     return r->h.steps < r->o->steps;
 }
 
 /* Shows and writes the losses, except after an error of a file: then a run that continues does not have all of these
  * steps. */
-static bool report(run *r)
+static bool report(training *r)
 {
     progress_break();
     if (is_stopped(r)) {
@@ -384,10 +376,10 @@ static bool report(run *r)
 }
 
 /* Runs the command with the options of this run, or of the run that it continues. */
-static int train_with(run *r)
+static int train_with(training *r)
 {
     int status = 2;
-    if (run_join_arguments(r) && prepare(r)) {
+    if (training_join_arguments(r) && prepare(r)) {
         interrupt_catch();
         bool trained = log_begin(r) && ledger_begin(r) && steps(r), recorded = ledger_end(r), reported = report(r);
         bool sampled = trained && (!r->c.bpe || (show_sample(r) && (parallel_rank() > 0 || write_sample(r))));
@@ -409,8 +401,8 @@ static int train_with(run *r)
     free(r->arguments);
     tg_tape_free(r->t);
     tg_tape_free(r->quiet);
-    tg_rng_free(r->sampling);
-    tg_rng_free(r->dropout);
+    tg_run_free(r->sampling);
+    tg_run_free(r->dropout);
     tg_loader_free(r->windows);
     tg_optim_free(r->optim);
     model_free(&r->m);
@@ -421,9 +413,9 @@ static int train_with(run *r)
 int train(const options *given)
 {
     options o = *given;
-    run r = {.o = &o};
+    training r = {.o = &o};
     char *arguments = NULL, **argv = NULL;
-    int status = given->resume ? run_read_arguments(given, &r, &o, &arguments, &argv) : -1;
+    int status = given->resume ? training_read_arguments(given, &r, &o, &arguments, &argv) : -1;
     /* the options of the run that continues come from a file, of which the ranks may see different ones */
     if (status < 0 && given->resume && !(parallel_same("the checkpoint", r.resumed) && options_are_shared(&o, TRAIN))) {
         status = 2;

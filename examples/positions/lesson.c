@@ -26,7 +26,7 @@ static bool train(lesson *l, const model *m, tg_tape *t, puzzle *p, int64_t step
     tg_optim *adam = tg_adam_new(m->params, &config);
     int64_t counted = 0;
     for (int64_t step = 1; step <= steps; step++) {
-        puzzle_draw(p, m->rng);
+        puzzle_draw(p, tg_run_rng(m->run));
         tg_tape_reset(t);
         tg_tensor *logits = model_forward(t, m, p->tokens, NULL), *loss = tg_cross_entropy(t, logits, p->answers, NULL);
         tg_optim_zero_grad(adam);
@@ -35,7 +35,7 @@ static bool train(lesson *l, const model *m, tg_tape *t, puzzle *p, int64_t step
             return complain("%s", tg_tape_error(t)->text);
         }
         if (!tg_optim_step(adam)) {
-            complain("%s", tg_optim_error(adam)->text);
+            complain("%s", tg_params_error(m->params)->text);
             tg_optim_free(adam);
             return false;
         }
@@ -85,7 +85,7 @@ static bool measure_similarity(lesson *l, const model *m, tg_tape *t, puzzle *p)
     double mean[LENGTH][WIDTH] = {{0}}, all[WIDTH] = {0}, squares = 0, between = 0;
     for (int round = 0; round < SEQUENCES / BATCH; round++) {
         insight seen;
-        puzzle_draw(p, m->rng);
+        puzzle_draw(p, tg_run_rng(m->run));
         tg_tape_reset(t);
         if (!model_forward(t, m, p->tokens, &seen)) {
             return complain("%s", tg_tape_error(t)->text);
@@ -124,7 +124,7 @@ bool lesson_learn(lesson *l, puzzle *p, int64_t steps)
     model m;
     l->losses = calloc((size_t)steps, sizeof *l->losses);
     bool good = model_make(&m, l->kind, l->is_causal) && (l->losses || complain("out of memory"));
-    tg_tape *t = tg_tape_new(m.rng, NULL);
+    tg_tape *t = tg_tape_new(m.run, NULL);
     good = good && train(l, &m, t, p, steps) && measure_influence(l, &m, t, p) && measure_similarity(l, &m, t, p);
     tg_tape_free(t);
     model_free(&m);

@@ -35,8 +35,8 @@ bool model_make(model *m, tg_position kind, bool is_causal)
     positions.heads = HEADS;
     tg_nn_transformer_block_config block = tg_nn_transformer_block_config_default();
     block.attention.is_causal = is_causal;
-    m->rng = tg_rng_new(123);
-    m->params = tg_params_new(TG_F32, m->rng);
+    m->run = tg_run_new(123);
+    m->params = tg_params_new(m->run, TG_F32);
     m->tokens = tg_nn_embedding_make(m->params, "tokens", TOKENS, WIDTH, NULL);
     m->position =
         tg_nn_positional_make(m->params, "position", own ? TG_POSITION_NONE : kind, LENGTH, WIDTH, &positions);
@@ -62,7 +62,7 @@ bool model_make(model *m, tg_position kind, bool is_causal)
 void model_free(model *m)
 {
     tg_params_free(m->params);
-    tg_rng_free(m->rng);
+    tg_run_free(m->run);
 }
 
 tg_tensor *model_forward(tg_tape *t, const model *m, tg_tensor *tokens, insight *seen)

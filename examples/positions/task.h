@@ -19,7 +19,7 @@ void puzzle_free(puzzle *p);
 
 /* A model with its own generator and parameters. */
 typedef struct model {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_nn_embedding tokens;
     /* absolute positions, or relative ones that all blocks share; Shaw, Transformer-XL and DeBERTa have parameters in

@@ -29,7 +29,7 @@ static void list_parts(training *t, const char *settings, tg_checkpoint_part par
     const tg_checkpoint_part list[] = {
         tg_checkpoint_params("model", t->params),
         tg_checkpoint_optim("optimizer", t->optim),
-        tg_checkpoint_rng("generator", t->rng),
+        tg_checkpoint_rng("generator", tg_run_rng(t->run)),
         tg_checkpoint_loader("windows", t->loader),
         tg_checkpoint_integer("step", &t->step),
         tg_checkpoint_expect_text("options", settings),

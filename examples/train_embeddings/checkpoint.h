@@ -10,7 +10,7 @@
 typedef struct training {
     tg_params *params;
     tg_optim *optim;
-    tg_rng *rng;
+    tg_run *run;
     tg_loader *loader;
     int64_t step;
     /* one loss per step */

@@ -98,10 +98,10 @@ static void show_progress(const options *o, const training *run, int64_t first, 
              done * (double)(o->batch * o->context) / spent, spent / done * (double)(o->steps - run->step));
 }
 
-/* Returns false after printing the error of the tape, in which those of params, optimizer and loader meet. */
-static bool is_good(const tg_tape *t)
+/* Returns false after printing the error of a run. */
+static bool is_good(const tg_run *run)
 {
-    return tg_tape_error(t)->code == TG_OK || complain("%s", tg_tape_error(t)->text);
+    return tg_run_error(run)->code == TG_OK || complain("%s", tg_run_error(run)->text);
 }
 
 /* Runs one training step on a batch and sets `loss`. Returns false after printing an error. */
@@ -113,8 +113,7 @@ static bool step(tg_tape *t, const model *m, tg_optim *optim, tg_batch batch, fl
     tg_tensor *mean = tg_cross_entropy(t, model_forward(t, m, batch.inputs), batch.targets, NULL);
     tg_backward(t, mean, NULL);
     *loss = (float)tg_tensor_item(mean, NULL);
-    tg_optim_step(optim);
-    return is_good(t);
+    return tg_optim_step(optim) || complain("%s", tg_tape_error(t)->text);
 }
 
 /* Runs the steps that are left, and saves a checkpoint after each tenth of all steps. */
@@ -125,7 +124,7 @@ static bool steps(const options *o, tg_tape *t, const model *m, training *run, t
     while (run->step < o->steps) {
         tg_batch batch;
         if (!tg_loader_next(run->loader, &batch)) {
-            if (!is_good(t)) {
+            if (!is_good(run->run)) {
                 return false;
             }
             /* the end of a pass; the next call begins another pass */
@@ -138,7 +137,7 @@ static bool steps(const options *o, tg_tape *t, const model *m, training *run, t
         bool is_halfway = run->step == (o->steps + 1) / 2;
         bool is_due = run->step % tenth == 0 || run->step == o->steps;
         if ((is_halfway || is_due) && !tg_optim_flush(run->optim)) {
-            return complain("%s", tg_tape_error(t)->text);
+            return is_good(run->run);
         }
         if (is_halfway && !(run->halfway = tg_tensor_new_copy(m->token.weight, NULL))) {
             return complain("out of memory");
@@ -152,9 +151,9 @@ static bool steps(const options *o, tg_tape *t, const model *m, training *run, t
 }
 
 /* Returns false after printing an error if something of the run could not be created. */
-static bool is_made(const training *run, const tg_tape *t)
+static bool is_made(const training *run)
 {
-    return is_good(t) && ((run->rng && run->losses && run->before) || complain("out of memory"));
+    return is_good(run->run) && ((run->run && run->losses && run->before) || complain("out of memory"));
 }
 
 static bool save_model(const options *o, const tg_params *params)
@@ -167,29 +166,25 @@ static bool save_model(const options *o, const tg_params *params)
 static bool train(const job *j, bool with_positions, result *r)
 {
     const options *o = j->o;
-    training run = {.rng = tg_rng_new((uint64_t)o->seed)};
-    tg_tape *t = tg_tape_new(run.rng, NULL);
+    training run = {.run = tg_run_new((uint64_t)o->seed)};
+    tg_tape *t = tg_tape_new(run.run, NULL);
     tg_tape_set_matmul_precision(t, o->reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
-    tg_rng_set_profile(run.rng, o->reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
-    model m = model_make(run.rng, tg_tokenizer_vocabulary(j->bpe), o->dim, o->context, with_positions);
+    tg_rng_set_profile(tg_run_rng(run.run), o->reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
+    model m = model_make(run.run, tg_tokenizer_vocabulary(j->bpe), o->dim, o->context, with_positions);
     tg_loader_config windows = tg_loader_config_default();
     windows.context = o->context;
     windows.stride = 1;
     windows.batch_size = o->batch;
     windows.shuffle = windows.drop_last = true;
     run.params = m.params;
-    run.loader = tg_loader_new(j->tokens.ids, j->tokens.count, run.rng, &windows);
+    run.loader = tg_loader_new(run.run, j->tokens.ids, j->tokens.count, &windows);
     run.optim = make_optimizer(o, m.params);
     run.losses = calloc((size_t)o->steps, sizeof *run.losses);
     if (tg_tensor_set_rows_watched(m.token.weight, true, NULL)) {
         run.before = tg_tensor_new_copy(m.token.weight, NULL);
     }
-    /* the errors of all objects meet in the tape */
-    tg_tape_watch_error(t, tg_params_error(run.params));
-    tg_tape_watch_error(t, tg_optim_error(run.optim));
-    tg_tape_watch_error(t, tg_loader_error(run.loader));
     tg_checkpoint_folder *folder = NULL;
-    bool good = is_made(&run, t);
+    bool good = is_made(&run);
     if (good) {
         printf("\n%s positions: %lld parameters\n", with_positions ? "With" : "Without",
                (long long)tg_params_value_count(m.params));
@@ -207,7 +202,7 @@ static bool train(const job *j, bool with_positions, result *r)
     tg_optim_free(run.optim);
     tg_loader_free(run.loader);
     model_free(&m);
-    tg_rng_free(run.rng);
+    tg_run_free(run.run);
     return good;
 }
 

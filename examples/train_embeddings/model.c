@@ -1,8 +1,8 @@
 #include "model.h"
 
-model model_make(tg_rng *rng, int64_t vocabulary, int64_t dim, int64_t context, bool with_positions)
+model model_make(tg_run *run, int64_t vocabulary, int64_t dim, int64_t context, bool with_positions)
 {
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_params *params = tg_params_new(run, TG_F32);
     model m = {.params = params, .with_positions = with_positions};
     tg_nn_embedding_config small = tg_nn_embedding_config_default();
     /* small initial values, so that the changes by training are larger */

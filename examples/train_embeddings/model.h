@@ -25,7 +25,7 @@ typedef struct model {
 } model;
 
 /* Draws all parameters from rng. The error is tg_params_error(m.params). */
-model model_make(tg_rng *rng, int64_t vocabulary, int64_t dim, int64_t context, bool with_positions);
+model model_make(tg_run *run, int64_t vocabulary, int64_t dim, int64_t context, bool with_positions);
 void model_free(model *m);
 
 /* ids (B,T) -> logits (B,T,V). */

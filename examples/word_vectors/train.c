@@ -16,7 +16,7 @@ typedef struct training {
     const options *o;
     corpus text;
     pairs pairs;
-    tg_rng *rng;
+    tg_run *shared_run;
     tg_params *params;
     /* (V,C): the vectors of words, and those of words as contexts */
     tg_tensor *words, *contexts;
@@ -39,24 +39,22 @@ static bool make(training *t)
 {
     const options *o = t->o;
     const int64_t words = t->text.vocabulary;
-    t->rng = tg_rng_new((uint64_t)o->seed);
-    t->params = tg_params_new(TG_F32, t->rng);
-    t->tape = tg_tape_new(t->rng, NULL);
+    t->shared_run = tg_run_new((uint64_t)o->seed);
+    t->params = tg_params_new(t->shared_run, TG_F32);
+    t->tape = tg_tape_new(t->shared_run, NULL);
     t->words = tg_params_add(t->params, "words.weight", TG_SHAPE(words, o->width));
     t->contexts = tg_params_add(t->params, "contexts.weight", TG_SHAPE(words, o->width));
     tg_sgd_config config = tg_sgd_config_default();
     config.lr = o->alpha;
     t->optim = tg_sgd_new(t->params, &config);
-    tg_tape_watch_error(t->tape, tg_params_error(t->params));
-    tg_tape_watch_error(t->tape, tg_optim_error(t->optim));
     t->centers = tg_tensor_new(TG_I32, TG_SHAPE(o->batch), NULL);
     t->targets = tg_tensor_new(TG_I32, TG_SHAPE(o->batch, 1 + o->negatives), NULL);
     if (!is_good(t)) {
         return false;
     }
     const double bound = 0.5 / (double)o->width;
-    bool is_made = pairs_make(&t->pairs, &t->text, o, t->rng) && t->centers && t->targets &&
-                   tg_tensor_fill_uniform(t->words, t->rng, -bound, bound, NULL) &&
+    bool is_made = pairs_make(&t->pairs, &t->text, o, tg_run_rng(t->shared_run)) && t->centers && t->targets &&
+                   tg_tensor_fill_uniform(t->words, tg_run_rng(t->shared_run), -bound, bound, NULL) &&
                    tg_tensor_fill(t->contexts, 0, NULL);
     return is_made || complain("out of memory");
 }
@@ -190,7 +188,7 @@ int train(const options *given)
     tg_optim_free(t.optim);
     tg_tape_free(t.tape);
     tg_params_free(t.params);
-    tg_rng_free(t.rng);
+    tg_run_free(t.shared_run);
     corpus_free(&t.text);
     return good ? 0 : 1;
 }

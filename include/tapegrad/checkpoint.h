@@ -8,7 +8,7 @@
  * const tg_checkpoint_part parts[] = {
  *     tg_checkpoint_params("model", params),
  *     tg_checkpoint_optim("optim", optim),
- *     tg_checkpoint_rng("rng", rng),
+ *     tg_checkpoint_rng("rng", tg_run_rng(run)),
  *     tg_checkpoint_integer("step", &step),
  *     tg_checkpoint_number("best_loss", &best_loss),
  *     tg_checkpoint_expect_integer("width", 4),

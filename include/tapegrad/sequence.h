@@ -18,7 +18,7 @@
  *     tg_tensor *state = NULL, *id = tg_tensor_new_from_i32(TG_SHAPE(1, 1), &letter, &error);
  *     tg_tensor *y = tg_nn_gru_forward(t, &gru, tg_nn_embedding_forward(t, &letters, id), &state, &before);
  *     tg_tensor *logits = tg_reshape(t, tg_nn_linear_forward(t, &head, y), TG_SHAPE(27));    // (1,1,27) -> (27)
- *     letter = tg_sample(logits, rng, NULL, &error);
+ *     letter = tg_sample(logits, tg_run_rng(run), NULL, &error);
  *     tg_release(id);
  *     tg_release(before.state);
  *     before.state = tg_retain(state);    // without this the reset frees it

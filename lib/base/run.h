@@ -31,9 +31,9 @@ struct tg_run {
 tg_run *tg_run_keep(tg_run *run);
 
 /* Returns whether the run has no error. */
-static inline bool tg_run_is_clear(const tg_run *run)
+static inline bool tg_run_is_clear(const tg_run *of)
 {
-    return run->error->code == TG_OK;
+    return of->error->code == TG_OK;
 }
 
 /* Sets the error of the run, unless there is one, so that tg_run_clear_error_by can clear it. Returns false. */

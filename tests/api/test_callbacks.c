@@ -54,8 +54,8 @@ static void test_contexts(void **state)
     own = (tg_checkpoint_group){&(tg_checkpoint_group_calls){agree, share}, 0, 2};
     tg_checkpoint_part part = tg_checkpoint_integer("step", &(int64_t){1});
     assert_true(tg_checkpoint_save_together("test_callbacks", &part, 1, &own, &error));
-    tg_rng *rng = tg_rng_new(1);
-    tg_tape *tape = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(1);
+    tg_tape *tape = tg_tape_new(run, NULL);
     tg_kernel_watch watch = {.before = before, .after = after, .context = &own};
     tg_backward_config pass = tg_backward_config_default();
     pass.on_gradient = on_gradient;
@@ -64,7 +64,7 @@ static void test_contexts(void **state)
     tg_tape_add_watch(tape, &watch);
     assert_true(tg_backward(tape, tg_mul(tape, x, x), &pass));
     tg_parallel_for(1, 1, body, &own);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gradcheck_kernels kernels = {forward, backward, &own, TG_SCALAR};
     tg_gradcheck_config floats = tg_gradcheck_config_default();
     floats.dtype = TG_F32;
@@ -94,7 +94,7 @@ static void test_contexts(void **state)
     tg_gpt_free(gpt);
     tg_params_free(params);
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_release(x);
 }
 

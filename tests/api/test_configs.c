@@ -9,7 +9,7 @@
 #include "support.h"
 
 typedef struct world {
-    tg_rng *rng;
+    tg_run *run;
     tg_tape *tape;
     tg_params *params;
     tg_tensor *x, *ids, *table;
@@ -29,13 +29,13 @@ static void keep(world *w, const tg_error *error)
 static void keep_tape(world *w)
 {
     keep(w, tg_tape_error(w->tape));
-    tg_tape_clear_error(w->tape);
+    clear_tape_error(w->tape);
 }
 
 static void keep_params(world *w)
 {
     keep(w, tg_params_error(w->params));
-    tg_params_clear_error(w->params);
+    clear_params_error(w->params);
 }
 
 /* ---- one call per config, which keeps its error ---- */
@@ -62,7 +62,7 @@ USE_METHOD(lion)
 #define USE_MODULE(name, ...)                                                \
     USE(name)                                                                \
     {                                                                        \
-        tg_params *params = tg_params_new(TG_F32, w->rng);                   \
+        tg_params *params = tg_params_new(w->run, TG_F32);                   \
         tg_##name made = tg_##name##_make(params, __VA_ARGS__, GIVEN(name)); \
         keep(w, tg_params_error(params));                                    \
         assert_int_equal(made.module.is_made, w->error.code == TG_OK);       \
@@ -82,7 +82,7 @@ USE_MODULE(nn_transformer_block, "new", 4, 2)
 
 USE(tape)
 {
-    tg_tape *tape = tg_tape_new(w->rng, GIVEN(tape));
+    tg_tape *tape = tg_tape_new(w->run, GIVEN(tape));
     keep(w, tg_tape_error(tape));
     tg_tape_free(tape);
 }
@@ -163,7 +163,7 @@ USE_LOSS(triplet_margin_loss, w->x, w->x, w->x)
 
 USE(nn_recurrent)
 {
-    tg_params *params = tg_params_new(TG_F32, w->rng);
+    tg_params *params = tg_params_new(w->run, TG_F32);
     tg_nn_gru made = tg_nn_gru_make(params, "new", 4, 4, GIVEN(nn_recurrent));
     keep(w, tg_params_error(params));
     assert_int_equal(made.module.is_made, w->error.code == TG_OK);
@@ -172,14 +172,14 @@ USE(nn_recurrent)
 
 USE(nn_recurrent_forward)
 {
-    tg_rng *rng = tg_rng_new(2);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *run = tg_run_new(2);
+    tg_params *params = tg_params_new(run, TG_F64);
     tg_nn_gru made = tg_nn_gru_make(params, "new", 4, 4, NULL);
     tg_nn_gru_forward(w->tape, &made, tg_unsqueeze(w->tape, w->x, 0), NULL, GIVEN(nn_recurrent_forward));
     keep_tape(w);
     tg_tape_reset(w->tape);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 USE(conv1d)
@@ -203,9 +203,9 @@ USE(nn_multihead_attention_forward)
 
 USE(nn_transformer_layer)
 {
-    tg_params *params = tg_params_new(TG_F32, w->rng);
+    tg_params *params = tg_params_new(w->run, TG_F32);
     bool is_made = tg_nn_transformer_decoder_layer_make(params, "a", 4, 2, GIVEN(nn_transformer_layer)).module.is_made;
-    tg_params_clear_error(params);
+    clear_params_error(params);
     assert_int_equal(
         tg_nn_transformer_encoder_layer_make(params, "b", 4, 2, GIVEN(nn_transformer_layer)).module.is_made, is_made);
     keep(w, tg_params_error(params));
@@ -234,7 +234,7 @@ USE(gpt)
 USE(sample)
 {
     tg_error_clear(&w->error);
-    tg_sample(w->x, w->rng, GIVEN(sample), &w->error);
+    tg_sample(w->x, tg_run_rng(w->run), GIVEN(sample), &w->error);
 }
 
 USE(gpt_generate)
@@ -260,13 +260,13 @@ USE(gpt_save)
 USE(lora)
 {
     tg_error_clear(&w->error);
-    tg_gpt_add_lora(w->gpt, "*", GIVEN(lora), &w->error);
+    tg_gpt_add_lora(w->gpt, "*", GIVEN(lora));
 }
 
 USE(loader)
 {
     const int32_t ids[4] = {0, 1, 2, 3};
-    tg_loader *loader = tg_loader_new(ids, 4, w->rng, GIVEN(loader));
+    tg_loader *loader = tg_loader_new(w->run, ids, 4, GIVEN(loader));
     keep(w, tg_loader_error(loader));
     tg_loader_free(loader);
 }
@@ -429,9 +429,9 @@ static const config_entry entries[] = {
 static void world_open(world *w)
 {
     tg_gpt_config gpt = tg_gpt_config_default();
-    w->rng = tg_rng_new(1);
-    w->tape = tg_tape_new(w->rng, NULL);
-    w->params = tg_params_new(TG_F32, w->rng);
+    w->run = tg_run_new(1);
+    w->tape = tg_tape_new(w->run, NULL);
+    w->params = tg_params_new(w->run, TG_F32);
     w->x = leaf(tg_tensor_new(TG_F64, tg_shape_make(2, sizes), NULL));
     w->table = leaf(tg_tensor_new_full(TG_F64, tg_shape_make(2, sizes), 7, NULL));
     w->ids = tg_tensor_new(TG_I32, tg_shape_make(1, sizes), NULL);
@@ -452,7 +452,7 @@ static void world_close(world *w)
     tg_release(w->x);
     tg_release(w->table);
     tg_release(w->ids);
-    tg_rng_free(w->rng);
+    tg_run_free(w->run);
 }
 
 static void assert_refused(const config_entry *e, const any_config *config, const char *how)
@@ -460,7 +460,7 @@ static void assert_refused(const config_entry *e, const any_config *config, cons
     world w;
     world_open(&w);
     int64_t entries_before = tg_params_count(w.params);
-    uint64_t position = tg_rng_position(w.rng);
+    uint64_t position = tg_rng_position(tg_run_rng(w.run));
     e->use(&w, config->bytes);
     char expected[128];
     snprintf(expected, sizeof expected, " %s()", e->refused_for);
@@ -468,7 +468,7 @@ static void assert_refused(const config_entry *e, const any_config *config, cons
         fail_msg("%s, %s: %d \"%s\"", e->default_name, how, (int)w.error.code, w.error.text);
     }
     assert_int_equal(tg_params_count(w.params), entries_before);
-    assert_int_equal(tg_rng_position(w.rng), position);
+    assert_int_equal(tg_rng_position(tg_run_rng(w.run)), position);
     assert_int_equal(tg_tensor_grad_kind(w.x), TG_GRAD_NONE);
     for (int64_t i = 0; i < 16; i++) {
         assert_true(tg_tensor_value_at(w.x, i) == 0 && tg_tensor_value_at(w.table, i) == 7);

@@ -67,7 +67,7 @@ static void test_paths(void **state)
     (void)state;
     static const char path[] = "nowhere/" HOSTILE;
     tg_error error = TG_NO_ERROR;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     int64_t step = 1;
     const tg_checkpoint_part part = tg_checkpoint_integer("step", &step);
     assert_null(tg_text_read(path, NULL, &error));
@@ -119,7 +119,7 @@ static void test_safetensors(void **state)
     tg_load_report report;
     tg_params_load_config config = tg_params_load_config_default();
     config.report = &report;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_params_add(params, "first\nsecond", TG_SCALAR);
     write_safetensors(path, "F32", 3);
     assert_false(tg_params_load(params, path, &config, &error));
@@ -129,7 +129,7 @@ static void test_safetensors(void **state)
     assert_true(tg_params_load(params, path, &config, &error));
     assert_string_equal(report.text, "missing: first\\nsecond\nunexpected: " ESCAPED_UTF8);
     tg_params_free(params);
-    params = tg_params_new(TG_F32, NULL);
+    params = tg_params_new(NULL, TG_F32);
     tg_params_add(params, HOSTILE_UTF8, TG_SHAPE(4));
     assert_false(tg_params_load(params, path, &config, &error));
     assert_string_equal(report.text, "mismatched: " ESCAPED_UTF8 " is F32 (3,) in the file and f32 (4,) here");
@@ -228,20 +228,20 @@ static void test_checkpoints(void **state)
 static void test_params_and_modules(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_error error = TG_NO_ERROR;
     assert_non_null(tg_params_add(params, HOSTILE, TG_SCALAR));
     assert_null(tg_params_add(params, HOSTILE, TG_SCALAR));
     error = *tg_params_error(params);
     assert_clean_error(&error, TG_ERROR_VALUE, "'" ESCAPED "' is in use");
-    tg_params_clear_error(params);
+    clear_params_error(params);
     tg_nn_linear_make(params, HOSTILE, 0, 3, NULL);
     error = *tg_params_error(params);
     assert_clean_error(&error, TG_ERROR_SHAPE, "'" ESCAPED "'");
-    tg_params_clear_error(params);
+    clear_params_error(params);
     tg_optim *optim = tg_sgd_new(params, NULL);
     assert_false(tg_optim_add_to_group(optim, HOSTILE, HOSTILE "x"));
-    error = *tg_optim_error(optim);
+    error = *optim_error(optim);
     assert_clean_error(&error, TG_ERROR_RANGE, "'" ESCAPED "x'");
     tg_optim_free(optim);
     tg_params_free(params);
@@ -324,7 +324,7 @@ static void test_ops(void **state)
     assert_false(tg_backward(t, run(t, x), NULL));
     tg_error error = *tg_tape_error(t);
     assert_clean_error(&error, TG_ERROR_DTYPE, "'" ESCAPED "\\x09\"\\'");
-    tg_tape_clear_error(t);
+    clear_tape_error(t);
     /* in Graphviz's language a backslash before a backslash and a quotation mark */
     assert_clean(written(t, write_dot),
                  "[label=\"%1 a\\\\x1b]0;x\\\\x07\\\\x1b[2K\\\\nb\\\\xc2\\\\x9b\\\\x7f\\\\xff"

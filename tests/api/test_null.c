@@ -13,7 +13,8 @@
 
 /* Valid arguments of every type. */
 typedef struct world {
-    tg_rng *rng, *other_rng;
+    tg_run *run;
+    tg_rng *other_rng;
     tg_tape *tape;
     tg_params *params;
     tg_optim *optim;
@@ -64,7 +65,7 @@ typedef struct world {
     FILE *file, *other_file, *ledger_file;
     tg_tensorboard *log;
     const char *labels[1], *paths[1];
-    char path[64], run[32], text[8];
+    char path[64], log_folder[32], text[8];
     int axes[4];
     int32_t numbers[16];
     int64_t sizes[TG_MAX_RANK];
@@ -77,10 +78,7 @@ typedef struct world {
 typedef enum reports {
     REPORTS_NOWHERE, /* it returns 0, NULL or false */
     REPORTS_ERROR,
-    REPORTS_TAPE,
-    REPORTS_PARAMS,
-    REPORTS_OPTIM,
-    REPORTS_LOADER
+    REPORTS_RUN
 } reports;
 
 typedef struct null_call {
@@ -126,7 +124,7 @@ static void make_modules(world *w)
 {
     tg_nn_positional_config positions = tg_nn_positional_config_default();
     positions.heads = 2;
-    w->params = tg_params_new(TG_F32, w->rng);
+    w->params = tg_params_new(w->run, TG_F32);
     w->embedding = tg_nn_embedding_make(w->params, "embedding", 8, 4, NULL);
     w->bag = tg_nn_embedding_bag_make(w->params, "bag", 8, 4, NULL);
     w->linear = tg_nn_linear_make(w->params, "linear", 4, 4, NULL);
@@ -158,7 +156,7 @@ static void make_data(world *w)
     w->token_file = tg_token_file_open(w->path, 2, NULL);
     tg_loader_config loader = tg_loader_config_default();
     loader.context = loader.stride = loader.batch_size = 1;
-    w->loader = tg_loader_new(w->numbers, 16, w->rng, &loader);
+    w->loader = tg_loader_new(w->run, w->numbers, 16, &loader);
     FILE *table = fopen("null_calls.csv", "w");
     assert_true(table && fputs("a,b\n1,2\n", table) >= 0 && fclose(table) == 0);
     w->csv = tg_csv_open("null_calls.csv", NULL, NULL);
@@ -172,9 +170,9 @@ static void make_data(world *w)
     w->named = (tg_named_tensor){.name = "x", .tensor = w->x};
     w->part = tg_checkpoint_integer("step", &w->step);
     w->folder = tg_checkpoint_folder_open("null_calls.checkpoints", NULL, NULL);
-    memcpy(w->run, "null_calls.XXXXXX", 18);
-    assert_non_null(mkdtemp(w->run));
-    w->log = tg_tensorboard_open(w->run, NULL);
+    memcpy(w->log_folder, "null_calls.XXXXXX", 18);
+    assert_non_null(mkdtemp(w->log_folder));
+    w->log = tg_tensorboard_open(w->log_folder, NULL);
     w->labels[0] = "label";
     w->paths[0] = w->path;
     w->file = tmpfile();
@@ -193,9 +191,9 @@ static void world_open(world *w)
     memset(w, 0, sizeof *w);
     w->op = (tg_op){.name = "op", .shape = scalar_shape};
     w->kernels = (tg_gradcheck_kernels){copy_four, add_nothing, NULL, tg_shape_make(2, (int64_t[]){2, 2})};
-    w->rng = tg_rng_new(1);
+    w->run = tg_run_new(1);
     w->other_rng = tg_rng_new(2);
-    w->tape = tg_tape_new(w->rng, NULL);
+    w->tape = tg_tape_new(w->run, NULL);
     w->shape = tg_shape_make(2, (int64_t[]){2, 2});
     w->sizes[0] = w->sizes[1] = 2;
     w->x = leaf(tg_tensor_new(TG_F32, w->shape, NULL));
@@ -205,7 +203,7 @@ static void world_open(world *w)
     w->inputs[0] = w->inputs[1] = w->x;
     w->result = tg_sum(w->tape, tg_mul(w->tape, w->x, w->x), TG_ALL_AXES, TG_DROP_AXES);
     memcpy(w->text, "a a a", 6);
-    tg_rng_save_torch_state(w->rng, w->state, NULL);
+    tg_rng_save_torch_state(tg_run_rng(w->run), w->state, NULL);
     make_modules(w);
     make_data(w);
     w->profile = tg_profile_new(w->tape);
@@ -236,7 +234,7 @@ static void world_close(world *w)
     tg_release(w->table);
     tg_release(w->ids);
     tg_release(w->mask);
-    tg_rng_free(w->rng);
+    tg_run_free(w->run);
     tg_rng_free(w->other_rng);
     fclose(w->file);
     fclose(w->other_file);
@@ -247,7 +245,7 @@ static void world_close(world *w)
     remove("null_calls.checkpoints");
     tg_tensorboard_free(w->log);
     char command[64];
-    snprintf(command, sizeof command, "rm -r %s", w->run);
+    snprintf(command, sizeof command, "rm -r %s", w->log_folder);
     assert_int_equal(system(command), 0);
     remove("null_calls.csv");
     remove("null_calls.json");
@@ -270,13 +268,7 @@ static bool has_words(const char *text, const char *words)
 
 static const tg_error *error_of(const world *w, reports where)
 {
-    switch (where) {
-    case REPORTS_TAPE: return tg_tape_error(w->tape);
-    case REPORTS_PARAMS: return tg_params_error(w->params);
-    case REPORTS_OPTIM: return tg_optim_error(w->optim);
-    case REPORTS_LOADER: return tg_loader_error(w->loader);
-    default: return &w->error;
-    }
+    return where == REPORTS_RUN ? tg_run_error(w->run) : &w->error;
 }
 
 static void test_every_pointer_may_be_null(void **state)
@@ -310,7 +302,7 @@ static void test_all_pointers_may_be_null_at_once(void **state)
     assert_int_equal(tg_tape_error(NULL)->code, TG_ERROR_MEMORY);
     assert_int_equal(tg_params_error(NULL)->code, TG_ERROR_MEMORY);
     assert_int_equal(tg_loader_error(NULL)->code, TG_ERROR_MEMORY);
-    assert_int_equal(tg_optim_error(NULL)->code, TG_ERROR_STATE);
+    assert_int_equal(tg_run_error(NULL)->code, TG_ERROR_MEMORY);
     assert_null(tg_apply(NULL, NULL, NULL, 1, NULL, 1, NULL));
     assert_null(tg_cat(NULL, NULL, 2, 0));
     assert_false(tg_gradcheck(NULL, NULL, NULL, 1, NULL, NULL, NULL));

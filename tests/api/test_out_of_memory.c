@@ -18,7 +18,7 @@ static const char vectors_path[] = "out_of_memory.vectors";
 
 /* The objects of one call. */
 typedef struct world {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_tape *tape;
     tg_tensor *x, *permuted; /* (3,4) a leaf, and (4,3) a view of it on the tape */
@@ -224,13 +224,13 @@ static tg_loader_config loader_config(void)
 static bool new_loader(world *w)
 {
     tg_loader_config config = loader_config();
-    return finish_loader(w, tg_loader_new((int32_t[]){1, 2, 3, 4, 5, 6, 7}, 7, w->rng, &config));
+    return finish_loader(w, tg_loader_new(w->run, (int32_t[]){1, 2, 3, 4, 5, 6, 7}, 7, &config));
 }
 
 static bool new_loader_from_file(world *w)
 {
     tg_loader_config config = loader_config();
-    return finish_loader(w, tg_loader_new_from_file(w->file, w->rng, &config));
+    return finish_loader(w, tg_loader_new_from_file(w->run, w->file, &config));
 }
 
 static bool new_loader_from_tensors(world *w)
@@ -240,7 +240,7 @@ static bool new_loader_from_tensors(world *w)
     config.shuffle = true;
     config.rows = (int64_t[]){2, 0};
     config.row_count = 2;
-    return finish_loader(w, tg_loader_new_from_tensors((tg_tensor *[]){w->x, w->x}, 2, w->rng, &config));
+    return finish_loader(w, tg_loader_new_from_tensors(w->run, (tg_tensor *[]){w->x, w->x}, 2, &config));
 }
 
 static bool new_loader_from_lists(world *w)
@@ -249,7 +249,7 @@ static bool new_loader_from_lists(world *w)
     config.batch_size = 2;
     config.shuffle = true;
     config.pad_id = 9;
-    return finish_loader(w, tg_loader_new_from_lists((int32_t[]){1, 2, 3}, (int64_t[]){1, 2}, 2, w->rng, &config));
+    return finish_loader(w, tg_loader_new_from_lists(w->run, (int32_t[]){1, 2, 3}, (int64_t[]){1, 2}, 2, &config));
 }
 
 /* A batch that is retained needs other tensors. */
@@ -317,47 +317,47 @@ static bool finish_fill(world *w, bool is_filled)
 
 static bool fill_uniform(world *w)
 {
-    return finish_fill(w, tg_tensor_fill_uniform(w->permuted, w->rng, 0, 1, &w->error));
+    return finish_fill(w, tg_tensor_fill_uniform(w->permuted, tg_run_rng(w->run), 0, 1, &w->error));
 }
 
 static bool fill_normal(world *w)
 {
-    return finish_fill(w, tg_tensor_fill_normal(w->permuted, w->rng, 0, 1, &w->error));
+    return finish_fill(w, tg_tensor_fill_normal(w->permuted, tg_run_rng(w->run), 0, 1, &w->error));
 }
 
 static bool fill_bernoulli(world *w)
 {
-    return finish_fill(w, tg_tensor_fill_bernoulli(w->permuted, w->rng, 0.5, &w->error));
+    return finish_fill(w, tg_tensor_fill_bernoulli(w->permuted, tg_run_rng(w->run), 0.5, &w->error));
 }
 
 static bool fill_randint(world *w)
 {
-    return finish_fill(w, tg_tensor_fill_randint(w->permuted, w->rng, 0, 9, &w->error));
+    return finish_fill(w, tg_tensor_fill_randint(w->permuted, tg_run_rng(w->run), 0, 9, &w->error));
 }
 
 static bool init_xavier(world *w)
 {
-    return finish_fill(w, tg_init_xavier_uniform(w->permuted, w->rng, 1, &w->error));
+    return finish_fill(w, tg_init_xavier_uniform(w->permuted, tg_run_rng(w->run), 1, &w->error));
 }
 
 static bool init_xavier_normal(world *w)
 {
-    return finish_fill(w, tg_init_xavier_normal(w->permuted, w->rng, 1, &w->error));
+    return finish_fill(w, tg_init_xavier_normal(w->permuted, tg_run_rng(w->run), 1, &w->error));
 }
 
 static bool init_kaiming(world *w)
 {
-    return finish_fill(w, tg_init_kaiming_uniform(w->permuted, w->rng, 0, TG_FAN_IN, &w->error));
+    return finish_fill(w, tg_init_kaiming_uniform(w->permuted, tg_run_rng(w->run), 0, TG_FAN_IN, &w->error));
 }
 
 static bool init_kaiming_normal(world *w)
 {
-    return finish_fill(w, tg_init_kaiming_normal(w->permuted, w->rng, 0, TG_FAN_IN, &w->error));
+    return finish_fill(w, tg_init_kaiming_normal(w->permuted, tg_run_rng(w->run), 0, TG_FAN_IN, &w->error));
 }
 
 static bool init_trunc_normal(world *w)
 {
-    bool is_filled = tg_init_trunc_normal(w->x, w->rng, 0, 1, -2, 2, &w->error);
+    bool is_filled = tg_init_trunc_normal(w->x, tg_run_rng(w->run), 0, 1, -2, 2, &w->error);
     add_tensor(w, w->x);
     return is_filled;
 }
@@ -413,7 +413,7 @@ static bool new_rng(world *w)
 
 static bool new_tape(world *w)
 {
-    tg_tape *tape = tg_tape_new(w->rng, NULL);
+    tg_tape *tape = tg_tape_new(w->run, NULL);
     w->error.code = tape ? TG_OK : TG_ERROR_MEMORY;
     tg_tape_free(tape);
     return tape;
@@ -559,7 +559,7 @@ static bool graph(world *w)
 
 static bool new_params(world *w)
 {
-    tg_params *params = tg_params_new(TG_F32, w->rng);
+    tg_params *params = tg_params_new(w->run, TG_F32);
     w->error.code = params ? TG_OK : TG_ERROR_MEMORY;
     tg_params_free(params);
     return params;
@@ -600,7 +600,7 @@ ADDS(make_decoder_layer,
 /* In new params, because those of the world have room for another name. */
 static bool add_names(world *w, bool with_alias)
 {
-    tg_params *params = tg_params_new(TG_F32, w->rng);
+    tg_params *params = tg_params_new(w->run, TG_F32);
     tg_params_add_existing(params, "new", w->x);
     if (with_alias) {
         tg_params_add_alias(params, "again", "new");
@@ -635,7 +635,7 @@ static bool make_positions(world *w)
 
 static bool resize_embedding(world *w)
 {
-    bool is_resized = tg_nn_embedding_resize(&w->embedding, 9, &w->error);
+    bool is_resized = tg_nn_embedding_resize(&w->embedding, 9);
     assert_int_equal(tg_tensor_size(w->embedding.weight, 0), is_resized ? 9 : 5);
     add_params(w, w->params);
     return is_resized;
@@ -643,7 +643,7 @@ static bool resize_embedding(world *w)
 
 static bool extend_positions(world *w)
 {
-    bool is_extended = tg_nn_positional_extend(&w->positional, 9, &w->error);
+    bool is_extended = tg_nn_positional_extend(&w->positional, 9);
     assert_int_equal(tg_tensor_size(w->positional.weight, 0), is_extended ? 9 : 6);
     add_params(w, w->params);
     return is_extended;
@@ -666,7 +666,7 @@ static tg_gpt_config gpt_config(tg_position kind)
 
 static bool new_gpt(world *w)
 {
-    tg_params *params = tg_params_new(TG_F32, w->rng);
+    tg_params *params = tg_params_new(w->run, TG_F32);
     tg_gpt_config config = gpt_config(TG_POSITION_TRANSFORMER_XL);
     tg_gpt *model = tg_gpt_new(params, &config);
     w->error.code = tg_params_error(params)->code;
@@ -679,7 +679,7 @@ static bool new_gpt(world *w)
 
 static bool open_gpt(world *w)
 {
-    tg_params *params = tg_params_new(TG_F32, w->rng);
+    tg_params *params = tg_params_new(w->run, TG_F32);
     tg_gpt_open_config config = tg_gpt_open_config_default();
     config.heads = 4;
     tg_gpt *model = tg_gpt_open(params, TG_TEST_GOLDENS "/hugging_face/tied", &config);
@@ -698,7 +698,7 @@ static bool save_gpt(world *w)
 
 static bool resize_vocabulary(world *w)
 {
-    bool is_resized = tg_gpt_resize_vocabulary(w->gpt, 8, &w->error);
+    bool is_resized = tg_gpt_resize_vocabulary(w->gpt, 8);
     assert_int_equal(tg_gpt_get_config(w->gpt)->vocabulary, is_resized ? 8 : 5);
     add_params(w, w->params);
     return is_resized;
@@ -706,7 +706,7 @@ static bool resize_vocabulary(world *w)
 
 static bool extend_context(world *w)
 {
-    bool is_extended = tg_gpt_extend_context(w->gpt, 8, &w->error);
+    bool is_extended = tg_gpt_extend_context(w->gpt, 8);
     assert_int_equal(tg_gpt_get_config(w->gpt)->context, is_extended ? 8 : 6);
     add_params(w, w->params);
     return is_extended;
@@ -714,7 +714,7 @@ static bool extend_context(world *w)
 
 static bool replace_head(world *w)
 {
-    bool is_replaced = tg_gpt_replace_head(w->gpt, 3, &w->error);
+    bool is_replaced = tg_gpt_replace_head(w->gpt, 3);
     add_params(w, w->params);
     return is_replaced;
 }
@@ -724,14 +724,14 @@ static bool add_lora(world *w)
     tg_lora_config config = tg_lora_config_default();
     config.rank = 1;
     config.alpha = 2;
-    bool is_added = tg_gpt_add_lora(w->gpt, "*", &config, &w->error);
+    bool is_added = tg_gpt_add_lora(w->gpt, "*", &config);
     add_params(w, w->params);
     return is_added;
 }
 
 static bool merge_lora(world *w)
 {
-    bool is_merged = tg_gpt_merge_lora(w->gpt, &w->error);
+    bool is_merged = tg_gpt_merge_lora(w->gpt);
     add_params(w, w->params);
     return is_merged;
 }
@@ -744,8 +744,8 @@ static void prepare_lora(world *w)
 
 static bool lora_of_a_layer(world *w)
 {
-    tg_rng *rng = tg_rng_new(1); /* so that a failed call does not draw from the world's generator */
-    tg_params *params = rng ? tg_params_new(TG_F32, rng) : NULL;
+    tg_run *run = tg_run_new(1); /* so that a failed call does not draw from the world's generator */
+    tg_params *params = run ? tg_params_new(run, TG_F32) : NULL;
     tg_nn_linear linear = tg_nn_linear_make(params, "fc", 3, 2, NULL);
     tg_lora_config config = tg_lora_config_default();
     config.rank = 2;
@@ -753,7 +753,7 @@ static bool lora_of_a_layer(world *w)
     bool is_done = tg_nn_linear_add_lora(params, &linear, &config) && tg_nn_linear_merge_lora(params, &linear);
     w->error.code = tg_params_error(params)->code;
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return is_done;
 }
 
@@ -823,7 +823,7 @@ static bool sample(world *w)
     config.greedy = false;
     config.top_k = 3;
     config.top_p = 0.9;
-    int32_t id = tg_sample(tg_params_find(w->params, "logits"), w->rng, &config, &w->error);
+    int32_t id = tg_sample(tg_params_find(w->params, "logits"), tg_run_rng(w->run), &config, &w->error);
     add_bits(w, &id, sizeof id);
     return id >= 0;
 }
@@ -957,7 +957,7 @@ static bool differentiate_blocks(world *w)
 
 static void prepare_weights(world *w)
 {
-    assert_true(tg_tensor_fill_uniform(tg_params_find(w->params, "logits"), w->rng, 0, 1, NULL));
+    assert_true(tg_tensor_fill_uniform(tg_params_find(w->params, "logits"), tg_run_rng(w->run), 0, 1, NULL));
 }
 
 static void prepare_bytes(world *w)
@@ -1106,9 +1106,9 @@ static counting_allocator counting;
 
 static world world_new(void)
 {
-    world w = {.rng = tg_rng_new(1), .bits = UINT64_C(14695981039346656037)};
-    w.params = tg_params_new(TG_F32, w.rng);
-    w.tape = tg_tape_new(w.rng, NULL);
+    world w = {.run = tg_run_new(1), .bits = UINT64_C(14695981039346656037)};
+    w.params = tg_params_new(w.run, TG_F32);
+    w.tape = tg_tape_new(w.run, NULL);
     w.x = leaf(tensor_f32(TG_SHAPE(3, 4), (float[12]){1, 2, -1, 0.5F, 3}));
     w.table = leaf(tensor_f32(TG_SHAPE(5, 4), (float[20]){1, 2, 3, 4, 5, 6, 7, -8, 9, 10}));
     w.ids = tensor_i32(TG_SHAPE(2, 3), (int32_t[]){1, 2, 0, 4, 3, 1});
@@ -1120,7 +1120,7 @@ static world world_new(void)
     w.optim = tg_adam_new(w.params, NULL);
     tg_loader_config batches = loader_config();
     batches.batch_size = 1;
-    w.loader = tg_loader_new((int32_t[]){1, 2, 3, 4, 0, 1, 2}, 7, w.rng, &batches);
+    w.loader = tg_loader_new(w.run, (int32_t[]){1, 2, 3, 4, 0, 1, 2}, 7, &batches);
     w.file = tg_token_file_open(bin_path, 2, NULL);
     w.tokenizer = tg_tokenizer_train(text, strlen(text), 280, NULL);
     w.words = tg_words_new(text, strlen(text), NULL, NULL);
@@ -1146,7 +1146,7 @@ static void world_free(world *w)
     tg_release(w->x);
     tg_tape_free(w->tape);
     tg_params_free(w->params);
-    tg_rng_free(w->rng);
+    tg_run_free(w->run);
     assert_int_equal(counting.live, 0);
 }
 
@@ -1156,7 +1156,7 @@ static uint64_t state_of(world *w)
     uint64_t kept = w->bits;
     w->bits = 0;
     uint8_t state[TG_RNG_TORCH_STATE_SIZE];
-    tg_rng_save_torch_state(w->rng, state, NULL);
+    tg_rng_save_torch_state(tg_run_rng(w->run), state, NULL);
     add_bits(w, state, sizeof state);
     add_params(w, w->params);
     add_tensor(w, w->x);
@@ -1172,7 +1172,7 @@ static uint64_t state_of(world *w)
 /* Returns the error that the call has set: its own, or that of an object. */
 static tg_code code_of(const world *w)
 {
-    const tg_error *errors[] = {&w->error, tg_tape_error(w->tape), tg_params_error(w->params), tg_optim_error(w->optim),
+    const tg_error *errors[] = {&w->error, tg_tape_error(w->tape), tg_params_error(w->params), optim_error(w->optim),
                                 tg_loader_error(w->loader)};
     tg_code code = TG_OK;
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
@@ -1184,10 +1184,10 @@ static tg_code code_of(const world *w)
 static void clear_errors(world *w)
 {
     tg_error_clear(&w->error);
-    tg_tape_clear_error(w->tape);
-    tg_params_clear_error(w->params);
-    tg_optim_clear_error(w->optim);
-    tg_loader_clear_error(w->loader);
+    clear_tape_error(w->tape);
+    clear_params_error(w->params);
+    clear_optim_error(w->optim);
+    clear_loader_error(w->loader);
 }
 
 /* Runs the call with allocation k failing. Returns whether it failed, and adds the bits of its result. */

@@ -117,7 +117,7 @@ static void test_messages_with_long_names(void **state)
         memcpy(whole + 2 * i, "\xc3\xa9", 3);
     }
     for (int shift = 0; shift < 2; shift++) {
-        tg_params *params = tg_params_new(TG_F32, NULL);
+        tg_params *params = tg_params_new(NULL, TG_F32);
         assert_null(tg_params_add_alias(params, "alias", name + shift));
         const tg_error *error = tg_params_error(params);
         assert_int_equal(error->code, TG_ERROR_RANGE);

@@ -40,9 +40,9 @@ static void run_sweep(void *context)
 
 void bench_adam(void)
 {
-    tg_rng *rng = bench_must(tg_rng_new(1));
+    tg_run *run = bench_must(tg_run_new(1));
     tg_tape *tape = bench_must(tg_tape_new(NULL, NULL));
-    adam a = {.params = bench_must(tg_params_new(TG_F32, rng)), .count = (int64_t)50257 * 256};
+    adam a = {.params = bench_must(tg_params_new(run, TG_F32)), .count = (int64_t)50257 * 256};
     tg_nn_embedding table = tg_nn_embedding_make(a.params, "tok_emb", 50257, 256, NULL);
     tg_adam_config config = tg_adam_config_default();
     a.optim = bench_must(tg_adam_new(a.params, &config));
@@ -68,5 +68,5 @@ void bench_adam(void)
     tg_tape_free(tape);
     tg_optim_free(a.optim);
     tg_params_free(a.params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }

@@ -10,7 +10,7 @@
 
 typedef struct course {
     tg_tape *tape;
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_nn_embedding token;
     tg_nn_positional position;
@@ -24,7 +24,7 @@ static void run_step(void *context)
     course *c = context;
     int32_t *ids = tg_tensor_data_mut(c->ids);
     for (int i = 0; i < 32; i++) {
-        ids[i] = (int32_t)(tg_rng_u32(c->rng) % (uint32_t)c->rows);
+        ids[i] = (int32_t)(tg_rng_u32(tg_run_rng(c->run)) % (uint32_t)c->rows);
     }
     tg_tape_reset(c->tape);
     tg_optim_zero_grad(c->optim);
@@ -82,8 +82,8 @@ static tg_optim *make_deferred_adamw(tg_params *params)
 
 static course course_make(int64_t rows, make_optim *make)
 {
-    course c = {.tape = bench_must(tg_tape_new(NULL, NULL)), .rng = bench_must(tg_rng_new(1)), .rows = rows};
-    c.params = bench_must(tg_params_new(TG_F32, c.rng));
+    course c = {.tape = bench_must(tg_tape_new(NULL, NULL)), .run = bench_must(tg_run_new(1)), .rows = rows};
+    c.params = bench_must(tg_params_new(c.run, TG_F32));
     c.token = tg_nn_embedding_make(c.params, "tok_emb", rows, 256, NULL);
     c.position = tg_nn_positional_make(c.params, "pos_emb", TG_POSITION_LEARNED, 4, 256, NULL);
     c.optim = bench_must(make(c.params));
@@ -97,7 +97,7 @@ static void course_free(course *c)
     tg_optim_free(c->optim);
     tg_params_free(c->params);
     tg_tape_free(c->tape);
-    tg_rng_free(c->rng);
+    tg_run_free(c->run);
     tg_release(c->ids);
     tg_release(c->target);
 }

@@ -15,7 +15,7 @@ enum { C = BENCH_C, V = BENCH_V, LAYERS = BENCH_LAYERS, TEXTS = 8, LONGEST = 100
 
 /* One or more texts of one length. */
 typedef struct generation {
-    tg_rng *rng;
+    tg_run *shared_run;
     tg_tape *tape;
     tg_gpt *model;
     tg_kv_cache *cache;
@@ -23,10 +23,10 @@ typedef struct generation {
     int64_t texts;
 } generation;
 
-static generation generation_new(tg_rng *rng, tg_gpt *model, int64_t texts)
+static generation generation_new(tg_run *shared_run, tg_gpt *model, int64_t texts)
 {
     const tg_gpt_config *c = tg_gpt_get_config(model);
-    generation g = {.rng = rng, .tape = bench_must(tg_tape_new(rng, NULL)), .model = model, .texts = texts};
+    generation g = {.shared_run = shared_run, .tape = bench_must(tg_tape_new(shared_run, NULL)), .model = model, .texts = texts};
     g.cache = bench_must(tg_kv_cache_new(TG_F32, c->layers, texts, c->heads, c->context, c->width, NULL));
     g.ids = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(texts, 1), 42, NULL));
     tg_tape_set_recording(g.tape, false);
@@ -152,7 +152,7 @@ static void bench_texts_of(generation *one, generation *several, int64_t length)
 
 static void bench_texts(generation *one)
 {
-    generation several = generation_new(one->rng, one->model, TEXTS);
+    generation several = generation_new(one->shared_run, one->model, TEXTS);
     bench_texts_of(one, &several, 1);
     bench_texts_of(one, &several, 250);
     generation_free(&several);
@@ -178,17 +178,17 @@ static void bench_prompt(generation *g)
 /* Runs something with GPT-2 small and one text. */
 static void with_model(void (*run)(generation *one))
 {
-    tg_rng *rng = bench_must(tg_rng_new(123));
-    tg_params *params = bench_must(tg_params_new(TG_F32, rng));
+    tg_run *shared_run = bench_must(tg_run_new(123));
+    tg_params *params = bench_must(tg_params_new(shared_run, TG_F32));
     tg_gpt_config config;
     tg_gpt_config_from_name("gpt2-small", &config, NULL);
     tg_gpt *model = bench_must(tg_gpt_new(params, &config));
-    generation one = generation_new(rng, model, 1);
+    generation one = generation_new(shared_run, model, 1);
     run(&one);
     generation_free(&one);
     tg_gpt_free(model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(shared_run);
 }
 
 static void bench_all(generation *one)

@@ -17,7 +17,7 @@ enum { B = 2, T = 256, C = BENCH_C, V = BENCH_V, LAYERS = BENCH_LAYERS };
 /* ---- a training step, with AdamW ---- */
 
 typedef struct training {
-    tg_rng *rng;
+    tg_run *shared_run;
     tg_params *params;
     tg_gpt *model;
     tg_tape *tape;
@@ -72,16 +72,16 @@ static void run_step_in_f32(void *context)
 
 static training training_make(const tg_gpt_config *config, int64_t batch)
 {
-    training run = {.rng = bench_must(tg_rng_new(123))};
+    training run = {.shared_run = bench_must(tg_run_new(123))};
     tg_adamw_config adamw = tg_adamw_config_default();
-    run.params = bench_must(tg_params_new(TG_F32, run.rng));
+    run.params = bench_must(tg_params_new(run.shared_run, TG_F32));
     run.model = bench_must(tg_gpt_new(run.params, config));
-    run.tape = bench_must(tg_tape_new(run.rng, NULL));
+    run.tape = bench_must(tg_tape_new(run.shared_run, NULL));
     run.optim = bench_must(tg_adamw_new(run.params, &adamw));
     run.inputs = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(batch, config->context), NULL));
     run.targets = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(batch, config->context), NULL));
-    tg_tensor_fill_randint(run.inputs, run.rng, 0, config->vocabulary, NULL);
-    tg_tensor_fill_randint(run.targets, run.rng, 0, config->vocabulary, NULL);
+    tg_tensor_fill_randint(run.inputs, tg_run_rng(run.shared_run), 0, config->vocabulary, NULL);
+    tg_tensor_fill_randint(run.targets, tg_run_rng(run.shared_run), 0, config->vocabulary, NULL);
     return run;
 }
 
@@ -102,7 +102,7 @@ static void training_free(training *run)
     tg_tape_free(run->tape);
     tg_gpt_free(run->model);
     tg_params_free(run->params);
-    tg_rng_free(run->rng);
+    tg_run_free(run->shared_run);
 }
 
 /* Measures a step beside its bound, and returns its time in seconds. */

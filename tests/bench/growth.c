@@ -174,7 +174,7 @@ static void words(int n)
 static void parameters(int n)
 {
     char name[64];
-    tg_params *params = bench_must(tg_params_new(TG_F32, NULL));
+    tg_params *params = bench_must(tg_params_new(NULL, TG_F32));
     begin();
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, "blocks.%d.weight", i);
@@ -229,7 +229,7 @@ static void parameters(int n)
 static void groups(int n)
 {
     char name[32];
-    tg_params *params = bench_must(tg_params_new(TG_F32, NULL));
+    tg_params *params = bench_must(tg_params_new(NULL, TG_F32));
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, "blocks.%d", i);
         tg_params_add(params, name, TG_SHAPE(2));

@@ -23,7 +23,7 @@ typedef struct model {
 /* The shapes of GPT-2 with 124 million parameters, and the masks of its file: 548 MB. */
 static tg_params *make_params(void)
 {
-    tg_params *params = bench_must(tg_params_new(TG_F32, NULL));
+    tg_params *params = bench_must(tg_params_new(NULL, TG_F32));
     tg_params_add(params, "wte.weight", TG_SHAPE(50257, 768));
     tg_params_add(params, "wpe.weight", TG_SHAPE(1024, 768));
     for (int layer = 0; layer < 12; layer++) {

@@ -170,7 +170,7 @@ static const op_line lines[] = {
 /* The tensors of a line. */
 typedef struct kernel {
     const op_line *line;
-    tg_rng *rng;
+    tg_run *shared_run;
     tg_tape *tape;
     tg_tensor *x[INPUTS], *y, *dy;
     const tg_tensor *from; /* for the bound */
@@ -215,25 +215,25 @@ static void fill_zipf(tg_tensor *ids, tg_rng *rng, int64_t below)
 
 static kernel kernel_new(const op_line *line)
 {
-    kernel k = {.line = line, .rng = bench_must(tg_rng_new(1))};
-    k.tape = bench_must(tg_tape_new(k.rng, NULL));
+    kernel k = {.line = line, .shared_run = bench_must(tg_run_new(1))};
+    k.tape = bench_must(tg_tape_new(k.shared_run, NULL));
     for (int i = 0; i < INPUTS && line->inputs[i].rank > 0; i++) {
         bool ids = line->inputs[i].ids > 0;
         k.x[i] = bench_must(
             tg_tensor_new(ids ? TG_I32 : TG_F32, tg_shape_make(line->inputs[i].rank, line->inputs[i].size), NULL));
         if (line->inputs[i].zipf) {
-            fill_zipf(k.x[i], k.rng, line->inputs[i].ids);
+            fill_zipf(k.x[i], tg_run_rng(k.shared_run), line->inputs[i].ids);
         } else if (ids) {
-            tg_tensor_fill_randint(k.x[i], k.rng, 0, line->inputs[i].ids, NULL);
+            tg_tensor_fill_randint(k.x[i], tg_run_rng(k.shared_run), 0, line->inputs[i].ids, NULL);
         } else {
             double spread = line->inputs[i].spread;
-            tg_tensor_fill_normal(k.x[i], k.rng, 0, spread > 0 ? spread : 1, NULL);
+            tg_tensor_fill_normal(k.x[i], tg_run_rng(k.shared_run), 0, spread > 0 ? spread : 1, NULL);
             tg_tensor_set_requires_grad(k.x[i], !line->inputs[i].constant, NULL);
         }
     }
     run_forward(&k);
     k.dy = bench_must(tg_tensor_new(TG_F32, tg_tensor_shape(k.y), NULL));
-    tg_tensor_fill_normal(k.dy, k.rng, 0, 1, NULL);
+    tg_tensor_fill_normal(k.dy, tg_run_rng(k.shared_run), 0, 1, NULL);
     k.from = tg_tensor_count(k.dy) > 1 ? k.dy : k.x[0];
     k.copy = bench_must(tg_tensor_new_copy(k.from, NULL));
     return k;
@@ -247,7 +247,7 @@ static void kernel_free(kernel *k)
     tg_release(k->dy);
     tg_release(k->copy);
     tg_tape_free(k->tape);
-    tg_rng_free(k->rng);
+    tg_run_free(k->shared_run);
 }
 
 static void copy_part(void *context, int64_t begin, int64_t end)

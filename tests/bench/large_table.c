@@ -43,7 +43,7 @@ static double resident(void)
 }
 
 typedef struct training {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_tensor *table, *ids;
     tg_optim *optim;
@@ -54,12 +54,12 @@ typedef struct training {
 /* The table has zeros: what is measured is the memory that its training takes. */
 static training training_new(int64_t rows, make_optim *make)
 {
-    training t = {.rng = bench_must(tg_rng_new(1)), .rows = rows};
-    t.params = bench_must(tg_params_new(TG_F32, t.rng));
+    training t = {.run = bench_must(tg_run_new(1)), .rows = rows};
+    t.params = bench_must(tg_params_new(t.run, TG_F32));
     t.table = bench_must(tg_params_add(t.params, "table", TG_SHAPE(rows, WIDTH)));
     t.ids = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(IDS), NULL));
     t.optim = bench_must(make(t.params));
-    t.tape = bench_must(tg_tape_new(t.rng, NULL));
+    t.tape = bench_must(tg_tape_new(t.run, NULL));
     return t;
 }
 
@@ -69,7 +69,7 @@ static void training_free(training *t)
     tg_optim_free(t->optim);
     tg_release(t->ids);
     tg_params_free(t->params);
-    tg_rng_free(t->rng);
+    tg_run_free(t->run);
 }
 
 /* A step of IDS random rows. */
@@ -78,7 +78,7 @@ static void run_step(void *context)
     training *t = context;
     int32_t *ids = tg_tensor_data_mut(t->ids);
     for (int i = 0; i < IDS; i++) {
-        ids[i] = (int32_t)(tg_rng_u32(t->rng) % (uint32_t)t->rows);
+        ids[i] = (int32_t)(tg_rng_u32(tg_run_rng(t->run)) % (uint32_t)t->rows);
     }
     tg_tape_reset(t->tape);
     tg_optim_zero_grad(t->optim);

@@ -11,7 +11,7 @@ enum { ROUNDS = 200, CALLS = 16 };
 /* Short calls are timed together, each with ids of its own: the others of its inputs are those of the first call. */
 struct op_case {
     const op_row *row;
-    tg_rng *rng;
+    tg_run *run;
     tg_tape *tape;
     op_input inputs[OP_INPUTS];
     int count;
@@ -107,11 +107,11 @@ op_case *op_case_new(const op_row *row, const op_shape *shape, tg_dtype dtype)
         return NULL;
     }
     op_case *c = bench_must(calloc(1, sizeof *c));
-    *c = (op_case){.row = row, .rng = bench_must(tg_rng_new(1)), .count = count};
-    c->tape = bench_must(tg_tape_new(c->rng, NULL));
+    *c = (op_case){.row = row, .run = bench_must(tg_run_new(1)), .count = count};
+    c->tape = bench_must(tg_tape_new(c->run, NULL));
     for (int i = 0; i < count; i++) {
         c->inputs[i] = inputs[i];
-        c->x[0][i] = op_input_new(&inputs[i], shape, dtype, c->rng);
+        c->x[0][i] = op_input_new(&inputs[i], shape, dtype, tg_run_rng(c->run));
     }
     tg_tensor *y = forward(c, c->x[0]);
     c->result = tg_tensor_shape(y);
@@ -154,7 +154,7 @@ void op_case_free(op_case *c)
     }
     tg_release(c->dy);
     tg_tape_free(c->tape);
-    tg_rng_free(c->rng);
+    tg_run_free(c->run);
     free(c);
 }
 

@@ -51,7 +51,7 @@ static void must(bool is_done, const tg_error *error)
 static void measure(const names *n, double seconds[ACTIONS])
 {
     tg_error error = TG_NO_ERROR;
-    tg_params *params = bench_must(tg_params_new(TG_F32, NULL));
+    tg_params *params = bench_must(tg_params_new(NULL, TG_F32));
     double start[ACTIONS + 1] = {bench_seconds()};
     for (int i = 0; i < n->count; i++) {
         tg_params_add(params, n->added[i], TG_SHAPE(4));

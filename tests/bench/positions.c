@@ -61,16 +61,16 @@ static void run_attention(void *context)
 
 static void bench_kind(tg_position kind, int64_t length, bool projected)
 {
-    tg_rng *rng = bench_must(tg_rng_new(1));
-    tg_params *params = bench_must(tg_params_new(TG_F32, rng));
+    tg_run *run = bench_must(tg_run_new(1));
+    tg_params *params = bench_must(tg_params_new(run, TG_F32));
     tg_nn_positional_config config = tg_nn_positional_config_default();
     config.heads = H;
-    attention with = {.tape = bench_must(tg_tape_new(rng, NULL))}, without;
+    attention with = {.tape = bench_must(tg_tape_new(run, NULL))}, without;
     with.position = tg_nn_positional_make(params, "position", kind, length, H * D, &config);
     with.path = kind == TG_POSITION_SHAW ? TG_ATTENTION_ELEMENTARY : TG_ATTENTION_FUSED;
     for (int i = 0; i < 4; i++) {
         tg_tensor *x = bench_must(tg_tensor_new(TG_F32, TG_SHAPE(B, H, length, D), NULL));
-        tg_tensor_fill_normal(x, rng, 0, 1, NULL);
+        tg_tensor_fill_normal(x, tg_run_rng(run), 0, 1, NULL);
         if (i < 3) {
             tg_tensor_set_requires_grad(x, true, NULL);
         }
@@ -78,12 +78,12 @@ static void bench_kind(tg_position kind, int64_t length, bool projected)
     }
     if (projected) {
         with.projected = bench_must(tg_tensor_new(TG_F32, TG_SHAPE(H, length, D), NULL));
-        tg_tensor_fill_normal(with.projected, rng, 0, 0.1, NULL);
+        tg_tensor_fill_normal(with.projected, tg_run_rng(run), 0, 0.1, NULL);
         tg_tensor_set_requires_grad(with.projected, true, NULL);
     }
     without = with;
     without.projected = NULL;
-    without.tape = bench_must(tg_tape_new(rng, NULL));
+    without.tape = bench_must(tg_tape_new(run, NULL));
     without.position.kind = TG_POSITION_NONE;
     char name[80];
     snprintf(name, sizeof name, "attention: %s%s, B 2, H 12, T %lld, D 64", tg_position_name(kind),
@@ -105,7 +105,7 @@ static void bench_kind(tg_position kind, int64_t length, bool projected)
     tg_tape_free(with.tape);
     tg_tape_free(without.tape);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* ---- bags: the rows that they read, against copying as many bytes ---- */

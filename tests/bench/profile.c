@@ -41,8 +41,8 @@ static double seconds_of(const tg_profile *profile)
 
 void bench_profile(void)
 {
-    tg_rng *rng = bench_must(tg_rng_new(123));
-    tg_params *params = bench_must(tg_params_new(TG_F32, rng));
+    tg_run *run = bench_must(tg_run_new(123));
+    tg_params *params = bench_must(tg_params_new(run, TG_F32));
     tg_gpt_config config = tg_gpt_config_default();
     config.vocabulary = V;
     config.context = T;
@@ -52,9 +52,9 @@ void bench_profile(void)
               .optim = bench_must(tg_sgd_new(params, NULL)),
               .inputs = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL)),
               .targets = bench_must(tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL))};
-    tg_tensor_fill_randint(s.inputs, rng, 0, V, NULL);
-    tg_tensor_fill_randint(s.targets, rng, 0, V, NULL);
-    tg_tape *plain = bench_must(tg_tape_new(rng, NULL)), *profiled = bench_must(tg_tape_new(rng, NULL));
+    tg_tensor_fill_randint(s.inputs, tg_run_rng(run), 0, V, NULL);
+    tg_tensor_fill_randint(s.targets, tg_run_rng(run), 0, V, NULL);
+    tg_tape *plain = bench_must(tg_tape_new(run, NULL)), *profiled = bench_must(tg_tape_new(run, NULL));
     tg_profile *profile = bench_must(tg_profile_new(profiled));
     double without = INFINITY, with = INFINITY, covered = 0;
     for (int round = 0; round < (bench_quick ? ROUNDS / 4 : ROUNDS); round++) {
@@ -74,5 +74,5 @@ void bench_profile(void)
     tg_optim_free(s.optim);
     tg_gpt_free(s.model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }

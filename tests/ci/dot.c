@@ -8,9 +8,9 @@
 int main(void)
 {
     tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_nn_linear hidden = tg_nn_linear_make(params, "hidden", 3, 5, NULL);
     tg_nn_linear head = tg_nn_linear_make(params, "head", 5, 2, NULL);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(4, 3), &error), *y = tg_tensor_new(TG_F32, TG_SHAPE(4, 2), &error);
@@ -24,6 +24,6 @@ int main(void)
     tg_release(y);
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return is_written ? 0 : 1;
 }

@@ -54,8 +54,8 @@ int main(int argc, char **argv)
         return 2;
     }
     tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding table = tg_nn_embedding_make(params, "tok_emb", ROWS, WIDTH, NULL);
     tg_nn_linear head = tg_nn_linear_make(params, "head", WIDTH, ROWS, NULL);
     if (strcmp(argv[1], "sparse_adam") == 0) { /* torch's takes gradients by rows alone */
@@ -66,10 +66,10 @@ int main(int argc, char **argv)
     tg_optim_add_to_group(optim, "no_decay", "*.bias");
     tg_optim_set_weight_decay(optim, "no_decay", 0);
     tg_optim_set_lr(optim, "no_decay", 0.02);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     int64_t step = 0;
     const tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params), tg_checkpoint_optim("optim", optim),
-                                        tg_checkpoint_rng("rng", rng), tg_checkpoint_integer("step", &step)};
+                                        tg_checkpoint_rng("rng", tg_run_rng(run)), tg_checkpoint_integer("step", &step)};
     for (; step < STEPS; step++) {
         train(t, &table, &head, optim, step);
     }
@@ -78,11 +78,11 @@ int main(int argc, char **argv)
         train(t, &table, &head, optim, step);
     }
     is_saved = is_saved && tg_params_save(params, argv[3], NULL, &error);
-    fprintf(stderr, "%s%s%s", tg_tape_error(t)->text, tg_optim_error(optim)->text, error.text);
-    bool is_trained = tg_tape_error(t)->code == TG_OK && tg_optim_error(optim)->code == TG_OK;
+    fprintf(stderr, "%s%s%s", tg_tape_error(t)->text, tg_params_error(params)->text, error.text);
+    bool is_trained = tg_tape_error(t)->code == TG_OK && tg_params_error(params)->code == TG_OK;
     tg_tape_free(t);
     tg_optim_free(optim);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return is_saved && is_trained ? 0 : 1;
 }

@@ -43,7 +43,7 @@ static void check_batch(FILE *goldens, tg_batch b)
 
 static void check_loader(FILE *goldens)
 {
-    tg_rng *rng = tg_rng_new((uint64_t)next_number(goldens));
+    tg_run *run = tg_run_new((uint64_t)next_number(goldens));
     int64_t rows = next_number(goldens), size = next_number(goldens);
     bool shuffle = next_number(goldens) != 0, drop_last = next_number(goldens) != 0;
     tg_loader_config config = config_of(size, shuffle, drop_last);
@@ -54,7 +54,7 @@ static void check_loader(FILE *goldens)
         ((float *)tg_tensor_data_mut(tensors[1]))[2 * i + 1] = (float)-i;
         ((uint8_t *)tg_tensor_data_mut(tensors[2]))[i] = (uint8_t)(i % 2);
     }
-    tg_loader *loader = tg_loader_new_from_tensors(tensors, 3, rng, &config);
+    tg_loader *loader = tg_loader_new_from_tensors(run, tensors, 3, &config);
     assert_int_equal(tg_loader_error(loader)->code, TG_OK);
     assert_int_equal(tg_loader_batches(loader), next_number(goldens));
     tg_batch batch;
@@ -67,13 +67,13 @@ static void check_loader(FILE *goldens)
         assert_true(!batch.inputs && !batch.targets && !batch.tensors && batch.count == 0);
     }
     int64_t drawn;
-    tg_rng_integers(rng, &drawn, 1, 0, 1000000);
+    tg_rng_integers(tg_run_rng(run), &drawn, 1, 0, 1000000);
     assert_int_equal(drawn, next_number(goldens));
     tg_loader_free(loader);
     for (int i = 0; i < 3; i++) {
         tg_release(tensors[i]);
     }
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void check_split(FILE *goldens)
@@ -114,14 +114,14 @@ static void test_orders_are_torchs(void **state)
 static void test_batches_that_are_held(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     tg_tensor *x = tg_tensor_new_arange(TG_F64, 0, 6, 1, NULL);
     tg_batch batch;
     tg_loader_config config = config_of(2, false, false);
     const int64_t rows[] = {5, 0, 4, 4};
     config.rows = rows;
     config.row_count = 4;
-    tg_loader *loader = tg_loader_new_from_tensors(&x, 1, rng, &config);
+    tg_loader *loader = tg_loader_new_from_tensors(run, &x, 1, &config);
     assert_true(tg_loader_next(loader, &batch));
     assert_true(batch.count == 1 && batch.tensors[0] == batch.inputs && !batch.targets);
     tg_tensor *held = tg_retain(batch.inputs);
@@ -132,7 +132,7 @@ static void test_batches_that_are_held(void **state)
     tg_release(held);
     tg_loader_free(loader);
     tg_release(x);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* The parts of each batch, one after the other, are the batch of a loader without parts. */
@@ -140,14 +140,14 @@ static void test_parts_of_rows(void **state)
 {
     (void)state;
     tg_tensor *x = tg_tensor_new_arange(TG_I32, 0, 20, 1, NULL);
-    tg_rng *rngs[3];
+    tg_run *runs[3];
     tg_loader *loaders[3];
     for (int i = 0; i < 3; i++) {
         tg_loader_config config = config_of(6, true, false);
         config.parts = i < 2 ? 2 : 1;
         config.part = i % 2;
-        rngs[i] = tg_rng_new(3);
-        loaders[i] = tg_loader_new_from_tensors(&x, 1, rngs[i], &config);
+        runs[i] = tg_run_new(3);
+        loaders[i] = tg_loader_new_from_tensors(runs[i], &x, 1, &config);
         assert_int_equal(tg_loader_batches(loaders[i]), 4);
     }
     for (int k = 0; k < 8; k++) {
@@ -164,15 +164,15 @@ static void test_parts_of_rows(void **state)
     }
     for (int i = 0; i < 3; i++) {
         tg_loader_free(loaders[i]);
-        tg_rng_free(rngs[i]);
+        tg_run_free(runs[i]);
     }
     tg_release(x);
 }
 
-static void refused(tg_tensor *const *tensors, int count, tg_rng *rng, tg_loader_config config, tg_code code,
+static void refused(tg_tensor *const *tensors, int count, tg_run *run, tg_loader_config config, tg_code code,
                     const char *text)
 {
-    tg_loader *loader = tg_loader_new_from_tensors(tensors, count, rng, &config);
+    tg_loader *loader = tg_loader_new_from_tensors(run, tensors, count, &config);
     const tg_error *error = tg_loader_error(loader);
     if (error->code != code || strcmp(error->text, text)) {
         fail_msg("error %d \"%s\"", (int)error->code, error->text);
@@ -186,67 +186,67 @@ static void refused(tg_tensor *const *tensors, int count, tg_rng *rng, tg_loader
 static void test_errors(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     tg_tensor *three = tg_tensor_new(TG_F32, TG_SHAPE(3, 2), NULL), *four = tg_tensor_new(TG_F32, TG_SHAPE(4), NULL);
     tg_tensor *scalar = tg_tensor_new(TG_F32, TG_SCALAR, NULL), *none = tg_tensor_new(TG_F32, TG_SHAPE(0, 2), NULL);
     tg_loader_config config = config_of(2, false, false);
 #define NEW "loader_new_from_tensors: "
-    refused((tg_tensor *[]){three, four}, 2, rng, config, TG_ERROR_SHAPE,
+    refused((tg_tensor *[]){three, four}, 2, run, config, TG_ERROR_SHAPE,
             NEW "tensor 1 has shape (4,), and tensor 0 3 rows; the sizes of axis 0 must be equal");
-    refused(&scalar, 1, rng, config, TG_ERROR_SHAPE,
+    refused(&scalar, 1, run, config, TG_ERROR_SHAPE,
             NEW "tensor 0 has shape (), and tensor 0 0 rows; the sizes of axis 0 must be equal");
-    refused(&none, 1, rng, config, TG_ERROR_SHAPE, NEW "the tensors have no rows");
-    refused(&three, 0, rng, config, TG_ERROR_VALUE, NEW "0 tensors; at least 1 is needed");
-    refused((tg_tensor *[]){three, NULL}, 2, rng, config, TG_ERROR_STATE, NEW "the tensor in the array is NULL");
-    refused(NULL, 1, rng, config, TG_ERROR_STATE, NEW "the array of tensors is NULL");
+    refused(&none, 1, run, config, TG_ERROR_SHAPE, NEW "the tensors have no rows");
+    refused(&three, 0, run, config, TG_ERROR_VALUE, NEW "0 tensors; at least 1 is needed");
+    refused((tg_tensor *[]){three, NULL}, 2, run, config, TG_ERROR_STATE, NEW "the tensor in the array is NULL");
+    refused(NULL, 1, run, config, TG_ERROR_STATE, NEW "the array of tensors is NULL");
     refused(&three, 1, NULL, config, TG_ERROR_STATE, NEW "the generator is NULL");
-    refused(&three, 1, rng, config_of(0, false, false), TG_ERROR_VALUE,
+    refused(&three, 1, run, config_of(0, false, false), TG_ERROR_VALUE,
             NEW "batch_size 0; it must be set to at least 1");
-    refused(&three, 1, rng, config_of(4, false, true), TG_ERROR_SHAPE,
+    refused(&three, 1, run, config_of(4, false, true), TG_ERROR_SHAPE,
             NEW "3 rows do not fill a batch of 4, and drop_last leaves out a batch that is not full");
     config.rows = (int64_t[]){0, 3};
     config.row_count = 2;
-    refused(&three, 1, rng, config, TG_ERROR_RANGE, NEW "row 3 at [1] is outside [0,3)");
+    refused(&three, 1, run, config, TG_ERROR_RANGE, NEW "row 3 at [1] is outside [0,3)");
     config.row_count = 0;
-    refused(&three, 1, rng, config, TG_ERROR_VALUE,
+    refused(&three, 1, run, config, TG_ERROR_VALUE,
             NEW "rows is set, and row_count is 0; it must be set to at least 1");
     config.rows = NULL;
     config.row_count = 2;
-    refused(&three, 1, rng, config, TG_ERROR_VALUE, NEW "row_count is 2, and rows is NULL; set both, or none of them");
+    refused(&three, 1, run, config, TG_ERROR_VALUE, NEW "row_count is 2, and rows is NULL; set both, or none of them");
     config = config_of(2, false, false);
     config.stride = 3;
-    refused(&three, 1, rng, config, TG_ERROR_VALUE,
+    refused(&three, 1, run, config, TG_ERROR_VALUE,
             NEW "stride is 3; it is an option of windows of ids (tg_loader_new), and tensors have none");
     config.context = 8;
-    refused(&three, 1, rng, config, TG_ERROR_VALUE,
+    refused(&three, 1, run, config, TG_ERROR_VALUE,
             NEW "context is 8; it is an option of windows of ids (tg_loader_new), and tensors have none");
     config = config_of(2, false, false);
     config.parts = 2;
-    refused(&three, 1, rng, config, TG_ERROR_VALUE,
+    refused(&three, 1, run, config, TG_ERROR_VALUE,
             NEW "the last batch has 1 rows, which is not a multiple of 2 parts; drop_last leaves it out");
     tg_error error = TG_NO_ERROR;
     int64_t rows[4];
-    assert_false(tg_random_split(rng, (int64_t[]){2, -1}, 2, rows, 4, &error));
+    assert_false(tg_random_split(tg_run_rng(run), (int64_t[]){2, -1}, 2, rows, 4, &error));
     assert_error(&error, TG_ERROR_SHAPE, "random_split: length -1 of part 1 is negative or too large");
-    assert_false(tg_random_split(rng, rows, 0, rows, 4, &error));
+    assert_false(tg_random_split(tg_run_rng(run), rows, 0, rows, 4, &error));
     assert_error(&error, TG_ERROR_SHAPE, "random_split: 0 parts; at least 1 is needed");
-    assert_false(tg_random_split(rng, (int64_t[]){0, 0}, 2, rows, 0, &error));
+    assert_false(tg_random_split(tg_run_rng(run), (int64_t[]){0, 0}, 2, rows, 0, &error));
     assert_error(&error, TG_ERROR_SHAPE, "random_split: the parts have no rows");
     for (int64_t more = 2; more <= 4; more += 2) {
         const int64_t before[4] = {9, 9, 9, 9};
         memcpy(rows, before, sizeof rows);
-        assert_false(tg_random_split(rng, (int64_t[]){1, more}, 2, rows, 4, &error));
+        assert_false(tg_random_split(tg_run_rng(run), (int64_t[]){1, more}, 2, rows, 4, &error));
         assert_error(&error, TG_ERROR_VALUE,
                      more == 2 ? "random_split: the sum of the lengths is 3; it must be row_count, 4"
                                : "random_split: the sum of the lengths is 5; it must be row_count, 4");
         assert_memory_equal(rows, before, sizeof rows);
     }
-    assert_int_equal(tg_rng_position(rng), 0);
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), 0);
     tg_release(three);
     tg_release(four);
     tg_release(scalar);
     tg_release(none);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* Memory that runs out at any allocation is an error, leaks nothing, and leaves the generator. */
@@ -255,7 +255,7 @@ static void test_memory_runs_out(void **state)
     (void)state;
     counting_allocator memory;
     allocator_install(&memory);
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(5, 2), NULL);
     tg_batch batch;
     tg_loader_config config = config_of(2, true, false);
@@ -263,20 +263,20 @@ static void test_memory_runs_out(void **state)
     size_t live = memory.live;
     bool is_done = false;
     for (size_t k = 1; !is_done; k++) {
-        uint64_t position = tg_rng_position(rng);
+        uint64_t position = tg_rng_position(tg_run_rng(run));
         allocator_arm(&memory, k, false);
-        tg_loader *loader = tg_loader_new_from_tensors(&x, 1, rng, &config);
+        tg_loader *loader = tg_loader_new_from_tensors(run, &x, 1, &config);
         bool has_begun = tg_loader_next(loader, &batch);
         is_done = has_begun && tg_loader_next(loader, &batch);
         if (!is_done) {
             assert_int_equal(tg_loader_error(loader)->code, TG_ERROR_MEMORY);
-            assert_true(has_begun || tg_rng_position(rng) == position);
+            assert_true(has_begun || tg_rng_position(tg_run_rng(run)) == position);
         }
         tg_loader_free(loader);
         assert_int_equal(memory.live, live);
     }
     tg_release(x);
-    tg_rng_free(rng);
+    tg_run_free(run);
     allocator_restore();
 }
 
@@ -284,17 +284,17 @@ static void test_memory_runs_out(void **state)
 static void test_tensors_that_change(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tensor *table = tg_params_add(params, "table", TG_SHAPE(4096, 2));
     tg_batch batch;
     tg_adam_config adam = tg_adam_config_default();
     adam.deferred = true;
     tg_optim *optim = tg_adam_new(params, &adam);
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     tg_loader_config config = config_of(2048, false, false);
-    tg_loader *loader = tg_loader_new_from_tensors(&table, 1, rng, &config);
+    tg_loader *loader = tg_loader_new_from_tensors(run, &table, 1, &config);
     assert_true(tg_loader_next(loader, &batch));
-    uint64_t position = tg_rng_position(rng);
+    uint64_t position = tg_rng_position(tg_run_rng(run));
     for (int64_t rows = 1; rows < 10000; rows += 8000) {
         assert_true(tg_tensor_resize_rows(table, rows, NULL));
         batch.inputs = table;
@@ -305,7 +305,7 @@ static void test_tensors_that_change(void **state)
                      rows == 1 ? "loader_next: tensor 0 was resized to 1 rows; it had 4096 when the loader was "
                                  "made"
                                : "resized to 8001 rows");
-        tg_loader_clear_error(loader);
+        clear_loader_error(loader);
         assert_true(tg_tensor_add_grad_rows(table, (int32_t[]){0}, (float[]){1, 1}, 1, NULL));
         assert_true(tg_optim_step(optim) && tg_optim_flush(optim));
         tg_tensor_zero_grad(table);
@@ -316,8 +316,8 @@ static void test_tensors_that_change(void **state)
     assert_false(tg_loader_next(loader, &batch));
     tg_error error = *tg_loader_error(loader);
     assert_error(&error, TG_ERROR_STATE, "loader_next: rows of 'table' have deferred steps");
-    tg_loader_clear_error(loader);
-    assert_true(tg_rng_position(rng) == position);
+    clear_loader_error(loader);
+    assert_true(tg_rng_position(tg_run_rng(run)) == position);
     /* the pass goes on where it was */
     assert_true(tg_optim_flush(optim));
     assert_true(tg_loader_next(loader, &batch));
@@ -326,7 +326,7 @@ static void test_tensors_that_change(void **state)
     tg_loader_free(loader);
     tg_optim_free(optim);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

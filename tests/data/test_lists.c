@@ -67,8 +67,8 @@ static void test_batches_are_the_courses(void **state)
         config.shuffle = true;
         config.drop_last = drop != 0;
         config.max_length = most;
-        tg_rng *rng = tg_rng_new(123);
-        tg_loader *loader = tg_loader_new_from_lists(ids, lengths, count, rng, &config);
+        tg_run *run = tg_run_new(123);
+        tg_loader *loader = tg_loader_new_from_lists(run, ids, lengths, count, &config);
         assert_string_equal(tg_loader_error(loader)->text, "");
         int64_t batches = 0;
         for (int pass = 0; pass < 2; pass++) {
@@ -84,11 +84,11 @@ static void test_batches_are_the_courses(void **state)
         }
         assert_int_equal(batches, 2 * tg_loader_batches(loader));
         int64_t drawn;
-        tg_rng_integers(rng, &drawn, 1, 0, 1 << 24);
+        tg_rng_integers(tg_run_rng(run), &drawn, 1, 0, 1 << 24);
         assert_int_equal(fscanf(goldens, " next %d", &draw), 1);
         assert_int_equal(drawn, draw);
         tg_loader_free(loader);
-        tg_rng_free(rng);
+        tg_run_free(run);
     }
     fclose(goldens);
     assert_int_equal(cases, 5);
@@ -99,14 +99,15 @@ static void test_parts(void **state)
 {
     (void)state;
     make_lists(12);
-    tg_rng *rng = tg_rng_new(4), *same[2] = {tg_rng_new(4), tg_rng_new(4)};
+    tg_run *run = tg_run_new(4);
+    tg_run *same[2] = {tg_run_new(4), tg_run_new(4)};
     tg_loader_config config = config_of(4);
     config.shuffle = true;
-    tg_loader *whole = tg_loader_new_from_lists(ids, lengths, 12, rng, &config), *parts[2];
+    tg_loader *whole = tg_loader_new_from_lists(run, ids, lengths, 12, &config), *parts[2];
     config.parts = 2;
     for (int64_t i = 0; i < 2; i++) {
         config.part = i;
-        parts[i] = tg_loader_new_from_lists(ids, lengths, 12, same[i], &config);
+        parts[i] = tg_loader_new_from_lists(same[i], ids, lengths, 12, &config);
     }
     tg_tensor *held = NULL;
     double first = 0;
@@ -128,10 +129,10 @@ static void test_parts(void **state)
     assert_true(tg_tensor_value_at(held, 0) == first);
     tg_release(held);
     tg_loader_free(whole);
-    tg_rng_free(rng);
+    tg_run_free(run);
     for (int i = 0; i < 2; i++) {
         tg_loader_free(parts[i]);
-        tg_rng_free(same[i]);
+        tg_run_free(same[i]);
     }
 }
 
@@ -165,11 +166,11 @@ static void test_errors(void **state)
     cases[7].config.max_length = 0;
     cases[8].config.context = 4;
     cases[9].config.row_count = 1;
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int32_t few[] = {3, cases[i].second_id, 4, 4};
         const int64_t sizes[] = {cases[i].first_length, 2};
-        tg_loader *loader = tg_loader_new_from_lists(few, sizes, cases[i].count, rng, &cases[i].config);
+        tg_loader *loader = tg_loader_new_from_lists(run, few, sizes, cases[i].count, &cases[i].config);
         tg_error error = *tg_loader_error(loader);
         assert_error(&error, cases[i].code, cases[i].text);
         tg_batch batch;
@@ -178,13 +179,13 @@ static void test_errors(void **state)
     }
     tg_loader_config config = config_of(1);
     config.context = config.stride = 1;
-    tg_loader *windows = tg_loader_new((const int32_t[]){1, 2, 3}, 3, rng, &config);
+    tg_loader *windows = tg_loader_new(run, (const int32_t[]){1, 2, 3}, 3, &config);
     tg_error error = *tg_loader_error(windows);
     assert_error(&error, TG_ERROR_VALUE,
                  "loader_new: pad_id is 22; it is an option of tg_loader_new_from_lists, and windows have none");
     tg_loader_free(windows);
-    assert_true(tg_rng_position(rng) == 0);
-    tg_rng_free(rng);
+    assert_true(tg_rng_position(tg_run_rng(run)) == 0);
+    tg_run_free(run);
 }
 
 int main(void)

@@ -21,12 +21,12 @@ static tg_loader_config config_of(int64_t context, int64_t stride, int64_t batch
     return config;
 }
 
-static tg_loader *loader_of(int64_t count, tg_loader_config config, tg_rng *rng)
+static tg_loader *loader_of(int64_t count, tg_loader_config config, tg_run *run)
 {
     for (int32_t i = 0; i < 200; i++) {
         ids[i] = 1000 + i;
     }
-    tg_loader *loader = tg_loader_new(ids, count, rng, &config);
+    tg_loader *loader = tg_loader_new(run, ids, count, &config);
     assert_non_null(loader);
     assert_string_equal(tg_loader_error(loader)->text, "");
     return loader;
@@ -36,7 +36,7 @@ static void assert_loader_error(tg_loader *loader, tg_code code, const char *par
 {
     tg_error error = *tg_loader_error(loader);
     assert_error(&error, code, part);
-    tg_loader_clear_error(loader);
+    clear_loader_error(loader);
     assert_int_equal(tg_loader_error(loader)->code, TG_OK);
     assert_string_equal(tg_loader_error(loader)->text, "");
 }
@@ -51,8 +51,8 @@ static void test_order_is_torchs(void **state)
     for (; fscanf(goldens, "%lld %lld %lld %lld %lld %lld %lld %lld", &count, &length, &stride, &batch, &shuffle, &drop,
                   &batches, &rows) == 8;
          cases++) {
-        tg_rng *rng = tg_rng_new(123);
-        tg_loader *loader = loader_of(count, config_of(length, stride, batch, shuffle != 0, drop != 0), rng);
+        tg_run *run = tg_run_new(123);
+        tg_loader *loader = loader_of(count, config_of(length, stride, batch, shuffle != 0, drop != 0), run);
         assert_int_equal(tg_loader_batches(loader) * 3, batches);
         for (int pass = 0; pass < 3; pass++) {
             for (tg_batch b; tg_loader_next(loader, &b); batches--) {
@@ -72,10 +72,10 @@ static void test_order_is_torchs(void **state)
         assert_int_equal(rows, 0);
         assert_int_equal(fscanf(goldens, "%lld", &draw), 1);
         int64_t drawn;
-        tg_rng_integers(rng, &drawn, 1, 0, 1 << 24);
+        tg_rng_integers(tg_run_rng(run), &drawn, 1, 0, 1 << 24);
         assert_int_equal(drawn, draw);
         tg_loader_free(loader);
-        tg_rng_free(rng);
+        tg_run_free(run);
     }
     fclose(goldens);
     assert_int_equal(cases, 6);
@@ -84,8 +84,8 @@ static void test_order_is_torchs(void **state)
 static void test_a_held_batch_is_never_overwritten(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_loader *loader = loader_of(50, config_of(4, 4, 2, false, true), rng);
+    tg_run *run = tg_run_new(1);
+    tg_loader *loader = loader_of(50, config_of(4, 4, 2, false, true), run);
     tg_batch first, second, third;
     assert_true(tg_loader_next(loader, &first));
     tg_tensor *held = tg_retain(first.inputs);
@@ -95,7 +95,7 @@ static void test_a_held_batch_is_never_overwritten(void **state)
     assert_ptr_not_equal(held, third.inputs);
     tg_release(held);
     tg_loader_free(loader);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* Without more options a pass has each window once, in order. A loop that is left early does not end its pass; a reset
@@ -103,12 +103,12 @@ static void test_a_held_batch_is_never_overwritten(void **state)
 static void test_passes(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1), *same = tg_rng_new(1);
+    tg_run *run = tg_run_new(1), *same = tg_run_new(1);
     tg_loader_config config = tg_loader_config_default();
     config.context = 1;
     config.stride = 1;
     config.batch_size = 3;
-    tg_loader *loader = loader_of(9, config, rng);
+    tg_loader *loader = loader_of(9, config, run);
     tg_batch b, other;
     for (int64_t i = 0; i < 3; i++) {
         assert_true(tg_loader_next(loader, &b));
@@ -120,9 +120,9 @@ static void test_passes(void **state)
     assert_true(!b.tensors && b.count == 0);
     assert_true(tg_loader_next(loader, &b) && tg_loader_next(loader, &b));
     assert_true(tg_tensor_value_at(b.inputs, 0) == 1003);
-    uint64_t position = tg_rng_position(rng);
+    uint64_t position = tg_rng_position(tg_run_rng(run));
     tg_loader_reset(loader);
-    assert_int_equal(tg_rng_position(rng), position);
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), position);
     assert_true(tg_loader_next(loader, &b));
     assert_true(tg_tensor_value_at(b.inputs, 0) == 1000);
     /* also at the end of a pass that no call has reported */
@@ -132,10 +132,10 @@ static void test_passes(void **state)
     assert_true(tg_tensor_value_at(b.inputs, 0) == 1000);
     tg_loader_free(loader);
 
-    tg_rng_seed(rng, 5);
-    tg_rng_seed(same, 5);
+    tg_rng_seed(tg_run_rng(run), 5);
+    tg_rng_seed(tg_run_rng(same), 5);
     config.shuffle = true;
-    loader = loader_of(9, config, rng);
+    loader = loader_of(9, config, run);
     tg_loader *whole = loader_of(9, config, same);
     for (int pass = 0; pass < 3; pass++) {
         tg_loader_reset(loader);
@@ -150,8 +150,8 @@ static void test_passes(void **state)
     }
     tg_loader_free(whole);
     tg_loader_free(loader);
-    tg_rng_free(rng);
-    tg_rng_free(same);
+    tg_run_free(run);
+    tg_run_free(same);
 }
 
 /* A checking loader: the values of a batch are gone at the next call, unless somebody holds one of its tensors. */
@@ -159,12 +159,12 @@ static void test_stale_batches(void **state)
 {
     (void)state;
     static const char stale[] = "a tensor of a batch is used after the next call of tg_loader_next; tg_retain keeps it";
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_tensor *table = tg_tensor_new(TG_F32, TG_SHAPE(2000, 2), NULL);
     tg_loader_config config = config_of(4, 4, 2, false, true);
     config.detect_stale_batches = true;
-    tg_loader *loader = loader_of(50, config, rng);
+    tg_loader *loader = loader_of(50, config, run);
     tg_batch first, second, third;
     assert_true(tg_loader_next(loader, &first));
     assert_true(tg_tensor_value_at(first.inputs, 0) == 1000);
@@ -174,7 +174,7 @@ static void test_stale_batches(void **state)
     assert_null(tg_embedding(t, first.targets, table, NULL));
     assert_non_null(strstr(tg_tape_error(t)->text, "embedding: "));
     assert_tape_error(t, TG_ERROR_STATE, stale);
-    tg_tape_clear_error(t);
+    clear_tape_error(t);
     tg_error error = TG_NO_ERROR;
     assert_null(tg_tensor_new_copy(first.inputs, &error));
     assert_error(&error, TG_ERROR_STATE, stale);
@@ -196,15 +196,15 @@ static void test_stale_batches(void **state)
     tg_release(held);
     tg_release(table);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* A loader with an error has no batches, also after the error is cleared, and draws nothing. */
-static void refuse(const int32_t *from, int64_t count, tg_rng *rng, const tg_loader_config *config, tg_code code,
+static void refuse(const int32_t *from, int64_t count, tg_run *run, const tg_loader_config *config, tg_code code,
                    const char *part)
 {
-    uint64_t position = tg_rng_position(rng);
-    tg_loader *loader = tg_loader_new(from, count, rng, config);
+    uint64_t position = tg_rng_position(tg_run_rng(run));
+    tg_loader *loader = tg_loader_new(run, from, count, config);
     assert_non_null(loader);
     assert_int_equal(tg_loader_batches(loader), 0);
     tg_batch batch;
@@ -217,7 +217,7 @@ static void refuse(const int32_t *from, int64_t count, tg_rng *rng, const tg_loa
         assert_false(tg_loader_next(loader, &batch));
         assert_null(batch.inputs);
     }
-    assert_int_equal(tg_rng_position(rng), position);
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), position);
     tg_loader_free(loader);
 }
 
@@ -227,16 +227,16 @@ static void test_parts_of_the_batches(void **state)
 {
     (void)state;
     for (int64_t parts = 1; parts <= 6; parts += parts == 3 ? 3 : 1) {
-        tg_rng *rng = tg_rng_new(7), *rngs[6];
-        tg_loader *whole = loader_of(98, config_of(3, 2, 12, true, false), rng), *loaders[6];
+        tg_run *run = tg_run_new(7), *runs[6];
+        tg_loader *whole = loader_of(98, config_of(3, 2, 12, true, false), run), *loaders[6];
         /* 48 windows: four full batches */
         assert_int_equal(tg_loader_batches(whole), 4);
         for (int64_t part = 0; part < parts; part++) {
             tg_loader_config config = config_of(3, 2, 12, true, false);
             config.parts = parts;
             config.part = part;
-            rngs[part] = tg_rng_new(7);
-            loaders[part] = loader_of(98, config, rngs[part]);
+            runs[part] = tg_run_new(7);
+            loaders[part] = loader_of(98, config, runs[part]);
             assert_int_equal(tg_loader_batches(loaders[part]), 4);
         }
         for (int i = 0; i < 9; i++) {
@@ -244,7 +244,7 @@ static void test_parts_of_the_batches(void **state)
             bool more = tg_loader_next(whole, &expected);
             for (int64_t part = 0; part < parts; part++) {
                 assert_int_equal(tg_loader_next(loaders[part], &batch), more);
-                assert_int_equal(tg_rng_position(rngs[part]), tg_rng_position(rng));
+                assert_int_equal(tg_rng_position(tg_run_rng(runs[part])), tg_rng_position(tg_run_rng(run)));
                 int64_t rows = 12 / parts, values = rows * 3;
                 assert_int_equal(tg_tensor_size(batch.inputs, 0), more ? rows : 0);
                 for (int64_t k = 0; more && k < values; k++) {
@@ -257,17 +257,17 @@ static void test_parts_of_the_batches(void **state)
         }
         for (int64_t part = 0; part < parts; part++) {
             tg_loader_free(loaders[part]);
-            tg_rng_free(rngs[part]);
+            tg_run_free(runs[part]);
         }
         tg_loader_free(whole);
-        tg_rng_free(rng);
+        tg_run_free(run);
     }
 }
 
 static void test_parts_that_do_not_fit(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(7);
+    tg_run *run = tg_run_new(7);
     const struct {
         int64_t parts, part, batch_size;
         bool drop_last;
@@ -285,18 +285,18 @@ static void test_parts_that_do_not_fit(void **state)
         tg_loader_config config = config_of(2, 1, cases[i].batch_size, true, cases[i].drop_last);
         config.parts = cases[i].parts;
         config.part = cases[i].part;
-        tg_loader *loader = tg_loader_new(ids, 12, rng, &config);
+        tg_loader *loader = tg_loader_new(run, ids, 12, &config);
         assert_int_equal(tg_loader_batches(loader), 0);
         assert_loader_error(loader, cases[i].code, cases[i].text);
         tg_loader_free(loader);
     }
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_bad_configs(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     const struct {
         int64_t count;
         tg_loader_config config;
@@ -317,22 +317,22 @@ static void test_bad_configs(void **state)
          "loader_new: the config does not come from tg_loader_config_default()"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        refuse(ids, bad[i].count, rng, &bad[i].config, bad[i].code, bad[i].message);
+        refuse(ids, bad[i].count, run, &bad[i].config, bad[i].code, bad[i].message);
     }
     tg_loader_config other = config_of(4, 1, 1, false, false);
     other.row_count = 3;
-    refuse(ids, 50, rng, &other, TG_ERROR_VALUE,
+    refuse(ids, 50, run, &other, TG_ERROR_VALUE,
            "loader_new: row_count is set; it is an option of tg_loader_new_from_tensors, and windows have none");
     other.rows = (int64_t[]){0, 1, 2};
-    refuse(ids, 50, rng, &other, TG_ERROR_VALUE, "loader_new: rows is set");
+    refuse(ids, 50, run, &other, TG_ERROR_VALUE, "loader_new: rows is set");
     /* the sizes have no defaults */
-    refuse(ids, 50, rng, NULL, TG_ERROR_VALUE, "context 0");
-    refuse(NULL, 50, rng, NULL, TG_ERROR_STATE, "loader_new: the array of ids is NULL");
+    refuse(ids, 50, run, NULL, TG_ERROR_VALUE, "context 0");
+    refuse(NULL, 50, run, NULL, TG_ERROR_STATE, "loader_new: the array of ids is NULL");
     refuse(ids, 50, NULL, &bad[0].config, TG_ERROR_STATE, "loader_new: the generator is NULL");
-    tg_loader *loader = tg_loader_new_from_file(NULL, rng, &bad[0].config);
+    tg_loader *loader = tg_loader_new_from_file(run, NULL, &bad[0].config);
     assert_loader_error(loader, TG_ERROR_STATE, "loader_new_from_file: the token file is NULL");
     tg_loader_free(loader);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_no_loader(void **state)
@@ -345,23 +345,23 @@ static void test_no_loader(void **state)
     assert_int_equal(tg_loader_batches(NULL), 0);
     assert_false(tg_loader_next(NULL, &batch));
     assert_null(batch.inputs);
-    tg_loader_clear_error(NULL);
+    clear_loader_error(NULL);
     tg_loader_reset(NULL);
     tg_loader_free(NULL);
     /* a batch that is NULL is an error of the loader, which then stays where it is until that is cleared */
-    tg_rng *rng = tg_rng_new(1);
-    tg_loader *loader = loader_of(50, config_of(4, 4, 2, true, true), rng);
+    tg_run *run = tg_run_new(1);
+    tg_loader *loader = loader_of(50, config_of(4, 4, 2, true, true), run);
     assert_false(tg_loader_next(loader, NULL));
     assert_false(tg_loader_next(loader, &batch));
     assert_loader_error(loader, TG_ERROR_STATE, "loader_next: the batch is NULL");
-    assert_int_equal(tg_rng_position(rng), 0);
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), 0);
     for (int64_t i = 0; i < tg_loader_batches(loader); i++) {
         assert_true(tg_loader_next(loader, &batch));
     }
     assert_false(tg_loader_next(loader, &batch));
     assert_int_equal(tg_loader_error(loader)->code, TG_OK);
     tg_loader_free(loader);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_token_files(void **state)
@@ -386,15 +386,15 @@ static void test_token_files(void **state)
     assert_int_equal(read[0], 0x20001);
     tg_token_file_free(four);
 
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     tg_loader_config config = config_of(2, 1, 1, false, false);
-    tg_loader *loader = tg_loader_new_from_file(two, rng, &config);
+    tg_loader *loader = tg_loader_new_from_file(run, two, &config);
     tg_batch batch;
     assert_true(tg_loader_next(loader, &batch));
     assert_true(tg_loader_next(loader, &batch));
     assert_true(tg_tensor_value_at(batch.targets, 1) == 32768);
     tg_loader_free(loader);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_token_file_free(two);
 
     assert_true(tg_token_file_write(path, 4, (int32_t[]){7, INT32_MAX}, 2, &error));
@@ -429,9 +429,9 @@ static void test_bad_id_in_a_file(void **state)
     tg_token_file *four = tg_token_file_open(path, 4, NULL);
     unlink(path);
     for (int shuffle = 0; shuffle < 2; shuffle++) {
-        tg_rng *rng = tg_rng_new(1);
+        tg_run *run = tg_run_new(1);
         tg_loader_config config = config_of(1, 1, 4, shuffle, true);
-        tg_loader *loader = tg_loader_new_from_file(four, rng, &config);
+        tg_loader *loader = tg_loader_new_from_file(run, four, &config);
         assert_int_equal(tg_loader_batches(loader), 1);
         tg_batch batch;
         for (int attempt = 0; attempt < 2; attempt++) {
@@ -439,9 +439,9 @@ static void test_bad_id_in_a_file(void **state)
             assert_null(batch.inputs);
             assert_loader_error(loader, TG_ERROR_RANGE, "id 2147483648 at index 2 is above 2147483647");
         }
-        assert_int_equal(tg_rng_position(rng), 0);
+        assert_int_equal(tg_rng_position(tg_run_rng(run)), 0);
         tg_loader_free(loader);
-        tg_rng_free(rng);
+        tg_run_free(run);
     }
     tg_token_file_free(four);
 }
@@ -458,18 +458,19 @@ static void test_truncated_file(void **state)
     close(mkstemp(path));
     assert_true(tg_token_file_write(path, 4, many, 10000, NULL));
     tg_token_file *file = tg_token_file_open(path, 4, NULL);
-    tg_rng *rng = tg_rng_new(1), *before = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
+    tg_rng *before = tg_rng_new(1);
     tg_loader_config config = config_of(4999, 4999, 1, false, true);
-    tg_loader *loader = tg_loader_new_from_file(file, rng, &config);
+    tg_loader *loader = tg_loader_new_from_file(run, file, &config);
     tg_batch batch;
     assert_true(tg_loader_next(loader, &batch));
-    tg_rng_copy(before, rng);
+    tg_rng_copy(before, tg_run_rng(run));
     assert_int_equal(truncate(path, 4 * 7000 + 1), 0);
     assert_false(tg_loader_next(loader, &batch));
     assert_null(batch.inputs);
     snprintf(message, sizeof message, "'%s': no data at byte 28001; the file had 40000 bytes when it was opened", path);
     assert_loader_error(loader, TG_ERROR_FILE, message);
-    assert_int_equal(tg_rng_position(rng), tg_rng_position(before));
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), tg_rng_position(before));
     tg_error error = TG_NO_ERROR;
     int32_t read[5000] = {-1};
     assert_false(tg_token_file_read(file, 4999, 5000, read, &error));
@@ -487,7 +488,7 @@ static void test_truncated_file(void **state)
     assert_true(tg_tensor_value_at(batch.targets, 4998) == 9998);
     tg_loader_free(loader);
     tg_token_file_free(file);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_rng_free(before);
     unlink(path);
 }
@@ -502,27 +503,28 @@ static void test_out_of_memory(void **state)
     tg_loader_config config = config_of(4, 1, 8, true, true);
     for (size_t k = 1; !finished; k++) {
         allocator_arm(&counting, 0, false);
-        tg_rng *rng = tg_rng_new(1), *before = tg_rng_new(1);
+        tg_run *run = tg_run_new(1);
+    tg_rng *before = tg_rng_new(1);
         allocator_arm(&counting, k, true);
-        tg_loader *loader = tg_loader_new(ids, 50, rng, &config);
+        tg_loader *loader = tg_loader_new(run, ids, 50, &config);
         tg_batch batch = {.inputs = NULL};
         finished = tg_loader_next(loader, &batch);
         if (!finished) {
             assert_int_equal(tg_loader_error(loader)->code, TG_ERROR_MEMORY);
-            assert_int_equal(tg_rng_position(rng), tg_rng_position(before));
+            assert_int_equal(tg_rng_position(tg_run_rng(run)), tg_rng_position(before));
             failures++;
         }
         /* a loader that was created fails no more; one that could not be has no batches */
         bool is_created = tg_loader_batches(loader) > 0;
         allocator_arm(&counting, 0, false);
         if (loader && !finished) {
-            tg_loader_clear_error(loader);
+            clear_loader_error(loader);
             assert_int_equal(tg_loader_next(loader, &batch), is_created);
             assert_int_equal(tg_loader_error(loader)->code, TG_OK);
-            assert_int_equal(tg_rng_position(rng) > tg_rng_position(before), is_created);
+            assert_int_equal(tg_rng_position(tg_run_rng(run)) > tg_rng_position(before), is_created);
         }
         tg_loader_free(loader);
-        tg_rng_free(rng);
+        tg_run_free(run);
         tg_rng_free(before);
         assert_int_equal(counting.live, 0);
     }

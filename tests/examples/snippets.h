@@ -12,7 +12,7 @@
 #include <tapegrad_tools.h>
 
 static tg_error error;
-static tg_rng *rng;
+static tg_run *run;
 static tg_tape *t, *tape;
 static tg_params *params;
 static tg_optim *optim;
@@ -24,16 +24,16 @@ static const size_t length = sizeof text - 1;
 static tg_tensor *random_tensor(tg_dtype dtype, int64_t rows, int64_t columns)
 {
     tg_tensor *made = tg_tensor_new(dtype, TG_SHAPE(rows, columns), &error);
-    tg_tensor_fill_normal(made, rng, 0, 1, &error);
+    tg_tensor_fill_normal(made, tg_run_rng(run), 0, 1, &error);
     tg_tensor_set_requires_grad(made, true, &error);
     return made;
 }
 
 static void stage_open(void)
 {
-    rng = tg_rng_new(1);
-    t = tape = tg_tape_new(rng, NULL);
-    params = tg_params_new(TG_F32, rng);
+    run = tg_run_new(1);
+    t = tape = tg_tape_new(run, NULL);
+    params = tg_params_new(run, TG_F32);
     linear = tg_nn_linear_make(params, "linear", 4, 4, NULL);
     a = random_tensor(TG_F32, 4, 4);
     b = random_tensor(TG_F32, 4, 4);
@@ -50,8 +50,8 @@ static void stage_open(void)
 /* The block has run without an error anywhere. */
 static void stage_close(const char *where)
 {
-    const tg_error *errors[] = {&error, tg_tape_error(t), tg_params_error(params), tg_optim_error(optim)};
-    for (int i = 0; i < 4; i++) {
+    const tg_error *errors[] = {&error, tg_run_error(run)};
+    for (int i = 0; i < 2; i++) {
         if (errors[i]->code != TG_OK) {
             fprintf(stderr, "%s: %s\n", where, errors[i]->text);
         }
@@ -64,5 +64,5 @@ static void stage_close(const char *where)
     tg_optim_free(optim);
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }

@@ -7,10 +7,10 @@
 /* Returns the floats that the tape of a training step has per token. */
 static double measured(const tg_gpt_config *config, int64_t batch)
 {
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt *model = tg_gpt_new(params, config);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tensor *ids = tg_tensor_new_full(TG_I32, TG_SHAPE(batch, config->context), 1, NULL);
     tg_tensor *loss = tg_cross_entropy(t, tg_gpt_forward(t, model, ids, NULL), ids, NULL);
     assert_true(tg_backward(t, loss, NULL));
@@ -20,7 +20,7 @@ static double measured(const tg_gpt_config *config, int64_t batch)
     tg_tape_free(t);
     tg_gpt_free(model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return bytes / sizeof(float) / (double)(batch * config->context);
 }
 

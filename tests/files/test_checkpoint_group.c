@@ -117,7 +117,7 @@ static void writers_make(writer *writers, double start)
     const int64_t first[] = {0, 3, 3, ROWS};
     for (int i = 0; i < WRITERS; i++) {
         writer *p = &writers[i];
-        *p = (writer){.index = i, .step = (int64_t)start, .params = tg_params_new(TG_F32, NULL), .name = "model"};
+        *p = (writer){.index = i, .step = (int64_t)start, .params = tg_params_new(NULL, TG_F32), .name = "model"};
         int64_t rows = first[i + 1] - first[i];
         p->table = tg_params_add(p->params, "table", TG_SHAPE(rows, 2));
         tg_tensor_fill(tg_params_add(p->params, "bias", TG_SHAPE(2)), start + i, NULL);
@@ -148,7 +148,7 @@ static void test_save_and_load(void **state)
     }
     writers_free(writers);
     /* one writer has the whole table, and the bias of writer 0 */
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tensor *table = tg_params_add(params, "table", TG_SHAPE(ROWS, 2)),
               *bias = tg_params_add(params, "bias", TG_SHAPE(2));
     tg_checkpoint_part part = tg_checkpoint_params("model", params);

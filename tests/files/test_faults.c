@@ -50,12 +50,12 @@ static double checksum(const tg_params *params)
 
 static tg_params *make_params(uint64_t seed)
 {
-    tg_rng *rng = tg_rng_new(seed);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(seed);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_params_add_normal(params, "tok_emb.weight", tg_shape_make(2, (int64_t[]){200, 16}), 0, 1);
     tg_params_add_normal(params, "head.weight", tg_shape_make(2, (int64_t[]){5, 16}), 0, 1);
     tg_params_add_normal(params, "head.bias", tg_shape_make(1, (int64_t[]){5}), 0, 1);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return params;
 }
 

@@ -110,7 +110,7 @@ static tg_checkpoint_folder *checkpoints;
 /* Every value of the params is the step, so a file with parts of two checkpoints is found. */
 static bool save_step(int64_t step, tg_error *error)
 {
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tensor_fill(tg_params_add(params, "x", TG_SHAPE(5000)), (double)step, NULL);
     const tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params), tg_checkpoint_integer("step", &step)};
     bool is_saved = tg_checkpoint_folder_save(checkpoints, step, step != 2, parts, 2, error);
@@ -138,7 +138,7 @@ static int64_t step_of(tg_checkpoint_choice choice)
     tg_error error = TG_NO_ERROR;
     int64_t step = -1;
     char *found = tg_checkpoint_find(folder, choice, &error);
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tensor *x = tg_params_add(params, "x", TG_SHAPE(5000));
     const tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params), tg_checkpoint_integer("step", &step)};
     if (!found || !tg_checkpoint_load(found, parts, 2, &error)) {

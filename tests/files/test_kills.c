@@ -19,7 +19,7 @@ enum { VALUES = 30000 };
 /* Every value is the step, so a file with parts of two checkpoints is found. */
 static tg_params *params_of_step(int64_t step)
 {
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     assert_true(tg_tensor_fill(tg_params_add(params, "x", TG_SHAPE(VALUES)), (double)step, NULL));
     return params;
 }

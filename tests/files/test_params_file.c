@@ -19,14 +19,14 @@ static const char *golden(const char *name)
 /* tok.weight (rows,3) with the alias head.weight, the buffer mask (2,2), and bias (3). Values are drawn. */
 static tg_params *make_params(tg_dtype dtype, uint64_t seed, int64_t rows)
 {
-    tg_rng *rng = tg_rng_new(seed);
-    tg_params *params = tg_params_new(dtype, rng);
+    tg_run *run = tg_run_new(seed);
+    tg_params *params = tg_params_new(run, dtype);
     tg_params_add_normal(params, "tok.weight", TG_SHAPE(rows, 3), 0, 1);
     tg_params_add_alias(params, "head.weight", "tok.weight");
-    tg_tensor_fill_normal(tg_params_add_buffer(params, "mask", TG_SHAPE(2, 2)), rng, 0, 1, NULL);
+    tg_tensor_fill_normal(tg_params_add_buffer(params, "mask", TG_SHAPE(2, 2)), tg_run_rng(run), 0, 1, NULL);
     tg_params_add_normal(params, "bias", TG_SHAPE(3), 0, 1);
     assert_int_equal(tg_params_error(params)->code, TG_OK);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return params;
 }
 
@@ -151,7 +151,7 @@ static void test_bytes(void **state)
 static void test_tied_weights_of_the_reference(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tensor *table = tg_params_add(params, "tok_emb.weight", TG_SHAPE(4, 3));
     tg_params_add_alias(params, "head.weight", "tok_emb.weight");
     load(params, golden("tied.safetensors"), NULL);
@@ -164,7 +164,7 @@ static void test_tied_weights_of_the_reference(void **state)
 static void test_sharded_model(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tensor *c = tg_params_add(params, "c", TG_SHAPE(4));
     tg_params_add(params, "a", TG_SHAPE(2, 3));
     tg_params_add(params, "b", TG_SHAPE(3));
@@ -178,7 +178,7 @@ static void test_sharded_model(void **state)
 static void test_missing_and_unexpected(void **state)
 {
     (void)state;
-    tg_params *saved = make_params(TG_F32, 1, 4), *other = tg_params_new(TG_F32, NULL);
+    tg_params *saved = make_params(TG_F32, 1, 4), *other = tg_params_new(NULL, TG_F32);
     tg_tensor *bias = tg_params_add(other, "bias", TG_SHAPE(3)), *more = tg_params_add(other, "more", TG_SCALAR);
     save(saved, NULL);
     tg_load_report report;
@@ -261,7 +261,7 @@ static void test_grown_rows(void **state)
 static void test_many_missing_names(void **state)
 {
     (void)state;
-    tg_params *saved = make_params(TG_F32, 1, 4), *other = tg_params_new(TG_F32, NULL);
+    tg_params *saved = make_params(TG_F32, 1, 4), *other = tg_params_new(NULL, TG_F32);
     for (int i = 0; i < 1000; i++) {
         char name[32];
         snprintf(name, sizeof name, "a.rather.long.name.%d", i);

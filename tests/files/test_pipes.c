@@ -37,7 +37,7 @@ static bool read_npz(const char *from, tg_error *error)
 
 static bool load(const char *from, tg_error *error)
 {
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     bool is_loaded = tg_params_load(params, from, NULL, error);
     tg_params_free(params);
     return is_loaded;

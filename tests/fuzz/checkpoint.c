@@ -11,7 +11,7 @@
 enum { PARTS = 9 };
 
 typedef struct training {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_optim *optim;
     tg_loader *loader;
@@ -23,7 +23,7 @@ typedef struct training {
 /* One step of a small model, so that nothing is zero. */
 static void train(training *w)
 {
-    tg_tape *t = tg_tape_new(w->rng, NULL);
+    tg_tape *t = tg_tape_new(w->run, NULL);
     tg_batch batch;
     tg_loader_next(w->loader, &batch);
     tg_tensor *rows = tg_embedding(t, batch.inputs, tg_params_find(w->params, "table"), NULL);
@@ -37,8 +37,8 @@ static void begin(training *w)
 {
     static const int32_t ids[] = {0, 1, 2, 3, 4, 0, 2, 4, 1, 3};
     *w = (training){.step = 5, .number = 0.5};
-    w->rng = tg_rng_new(1);
-    w->params = tg_params_new(TG_F32, w->rng);
+    w->run = tg_run_new(1);
+    w->params = tg_params_new(w->run, TG_F32);
     tg_tensor *table = tg_params_add_normal(w->params, "table", TG_SHAPE(5, 2), 0, 1);
     tg_tensor_fill(tg_params_add(w->params, "scale", TG_SHAPE(2)), 3, NULL);
     tg_tensor_set_rows_frozen(table, 1, 1, true, NULL);
@@ -51,11 +51,11 @@ static void begin(training *w)
     config.context = config.batch_size = 2;
     config.stride = 1;
     config.shuffle = config.drop_last = true;
-    w->loader = tg_loader_new(ids, 10, w->rng, &config);
+    w->loader = tg_loader_new(w->run, ids, 10, &config);
     train(w);
     const tg_checkpoint_part parts[PARTS] = {
         tg_checkpoint_params("model", w->params), tg_checkpoint_optim("optim", w->optim),
-        tg_checkpoint_rng("rng", w->rng), tg_checkpoint_loader("loader", w->loader),
+        tg_checkpoint_rng("rng", tg_run_rng(w->run)), tg_checkpoint_loader("loader", w->loader),
         tg_checkpoint_integer("step", &w->step), tg_checkpoint_number("number", &w->number),
         tg_checkpoint_expect_text("text", "a text"), tg_checkpoint_expect_bytes("bytes", "\1\2\3", 3),
         /* the loader's part has the same key */
@@ -68,7 +68,7 @@ static void end(training *w)
     tg_loader_free(w->loader);
     tg_optim_free(w->optim);
     tg_params_free(w->params);
-    tg_rng_free(w->rng);
+    tg_run_free(w->run);
 }
 
 /* Saves all parts, and returns the bytes of the file. */

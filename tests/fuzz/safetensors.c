@@ -25,7 +25,7 @@ static void read_all(const tg_safetensors *file)
 static void load(const char *path)
 {
     static const char *const names[] = {"a", "b", "weight"};
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     for (int i = 0; i < 3; i++) {
         tg_tensor_fill(tg_params_add(params, names[i], TG_SHAPE(2, i + 1)), 7, NULL);
     }

@@ -49,9 +49,9 @@ static void require(bool condition, const program *p, const char *broken, const 
 static void make_reproducible(program *p)
 {
     if (prints_bits) {
-        tg_rng_set_profile(p->rng, TG_RNG_PORTABLE);
+        tg_rng_set_profile(tg_run_rng(p->run), TG_RNG_PORTABLE);
         tg_tape_set_matmul_precision(p->tape, TG_MATMUL_REPRODUCIBLE);
-        tg_tape_clear_error(p->tape);
+        tg_run_clear_error(p->run);
     }
 }
 
@@ -63,9 +63,7 @@ static void begin_call(program *p, const char *name)
     }
     /* Sometimes an error stays, and the call must refuse to work. */
     if (fuzz_byte(&p->input) % 8 > 0) {
-        tg_tape_clear_error(p->tape);
-        tg_params_clear_error(p->params);
-        tg_optim_clear_error(p->optim);
+        tg_run_clear_error(p->run);
     }
     make_reproducible(p);
     tg_error_clear(&p->error);
@@ -409,10 +407,10 @@ static void begin(program *p)
     unsigned drawn = fuzz_byte(&p->input);
     config.recycle = !(drawn & 1);
     config.detect_freed_results = p->detects_freed = drawn & 2;
-    p->rng = tg_rng_new(drawn);
-    p->tape = tg_tape_new(p->rng, &config);
+    p->run = tg_run_new(drawn);
+    p->tape = tg_tape_new(p->run, &config);
     make_reproducible(p);
-    p->params = tg_params_new(drawn & 4 ? TG_F64 : TG_F32, p->rng);
+    p->params = tg_params_new(p->run, drawn & 4 ? TG_F64 : TG_F32);
     p->file = fopen("/dev/null", "w");
     tg_nn_positional_config positions = tg_nn_positional_config_default();
     positions.heads = 2;
@@ -450,10 +448,10 @@ static void begin(program *p)
                  tg_params_error(p->params)->text);
     int64_t sizes[] = {2, 3, 4};
     own(p, tg_tensor_new(drawn & 4 ? TG_F64 : TG_F32, tg_shape_make(3, sizes), NULL));
-    tg_tensor_fill_normal(p->owned[0], p->rng, 0, 1, NULL);
+    tg_tensor_fill_normal(p->owned[0], tg_run_rng(p->run), 0, 1, NULL);
     tg_tensor_set_requires_grad(p->owned[0], drawn & 1, NULL);
     own(p, tg_tensor_new(TG_I32, tg_shape_make(2, sizes), NULL));
-    tg_tensor_fill_randint(p->owned[1], p->rng, 0, 5, NULL);
+    tg_tensor_fill_randint(p->owned[1], tg_run_rng(p->run), 0, 5, NULL);
 }
 
 static void end(program *p)
@@ -471,7 +469,7 @@ static void end(program *p)
         tg_release(p->owned[i]);
     }
     tg_params_free(p->params);
-    tg_rng_free(p->rng);
+    tg_run_free(p->run);
     fclose(p->file);
 }
 

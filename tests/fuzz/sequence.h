@@ -30,7 +30,7 @@ typedef struct state {
 
 typedef struct program {
     fuzz_input input;
-    tg_rng *rng;
+    tg_run *run;
     tg_tape *tape;
     bool detects_freed;
     tg_params *params;

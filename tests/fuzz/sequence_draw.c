@@ -40,7 +40,7 @@ static tg_tensor *draw_view_of_last(program *p)
         case 2: view = tg_flip(p->tape, x, TG_AXES(axis)); break;
         default: view = tg_transpose(p->tape, x, 0, -1);
         }
-        tg_tape_clear_error(p->tape); /* a scalar has no axis */
+        tg_run_clear_error(p->run); /* a scalar has no axis */
     }
     return noted(p, view ? "view" : "last", (int)drawn, view ? view : x);
 }
@@ -271,7 +271,7 @@ const char *draw_name(program *p)
 
 tg_rng *draw_rng(program *p)
 {
-    return byte(p) == 255 ? NULL : p->rng;
+    return byte(p) == 255 ? NULL : tg_run_rng(p->run);
 }
 
 tg_kv_cache *draw_cache(program *p)

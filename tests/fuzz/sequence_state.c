@@ -173,7 +173,7 @@ state state_of(const program *p)
         add_number(&s.hash[PARAMS], entry.kind);
         add_tensor(&s, entry.tensor);
     }
-    add_generator(&s.hash[GENERATOR], p->rng);
+    add_generator(&s.hash[GENERATOR], tg_run_rng(p->run));
     add_tape(&s.hash[TAPE], p->tape);
     add_optimizer(&s.hash[OPTIMIZER], p->optim);
     add_number(&s.hash[MODELS], tg_kv_cache_length(p->cache));

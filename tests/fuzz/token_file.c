@@ -36,7 +36,7 @@ static void read_ids(const tg_token_file *file, const fuzz_input *content, int w
 
 static void load(const tg_token_file *file, fuzz_input *options)
 {
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     tg_loader_config config = tg_loader_config_default();
     config.context = fuzz_below(options, 9);
     config.stride = fuzz_below(options, 9);
@@ -44,7 +44,7 @@ static void load(const tg_token_file *file, fuzz_input *options)
     unsigned switches = fuzz_byte(options);
     config.shuffle = switches & 1;
     config.drop_last = switches & 2;
-    tg_loader *loader = tg_loader_new_from_file(file, rng, &config);
+    tg_loader *loader = tg_loader_new_from_file(run, file, &config);
     int64_t batches = 0;
     for (tg_batch batch; batches < 300 && tg_loader_next(loader, &batch); batches++) {
         int64_t T = tg_tensor_size(batch.inputs, 1);
@@ -60,7 +60,7 @@ static void load(const tg_token_file *file, fuzz_input *options)
     fuzz_require(batches == 300 || tg_loader_error(loader)->code != TG_OK || batches == tg_loader_batches(loader),
                  "%lld batches of %lld", (long long)batches, (long long)tg_loader_batches(loader));
     tg_loader_free(loader);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)

@@ -168,8 +168,8 @@ static void test_inputs_are_left_alone(void **state)
 {
     (void)state;
     mistake made = NONE;
-    tg_rng *rng = tg_rng_new(0);
-    tg_tape *tape = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(0);
+    tg_tape *tape = tg_tape_new(run, NULL);
     tg_tensor *x = some_values();
     assert_true(tg_backward(tape, tg_sum(tape, tg_mul_scalar(tape, x, 7), TG_ALL_AXES, TG_DROP_AXES), NULL));
     uint64_t version = tg_storage_version(x);
@@ -178,7 +178,7 @@ static void test_inputs_are_left_alone(void **state)
     assert_true(tg_storage_version(x) == version);
     assert_values(tg_tensor_grad(x), (double[]){7, 7, 7, 7, 7, 7}, 6, 0, 0);
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_release(x);
 }
 
@@ -207,8 +207,8 @@ static tg_tensor *reads_gaps(tg_tape *tape, tg_tensor *const *inputs, int count,
 static void test_strided_input_stays_strided(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(0);
-    tg_tape *tape = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(0);
+    tg_tape *tape = tg_tape_new(run, NULL);
     double values[24];
     for (int i = 0; i < 24; i++) {
         values[i] = 0.25 * i - 2;
@@ -226,7 +226,7 @@ static void test_strided_input_stays_strided(void **state)
     assert_false(tg_gradcheck(reads_gaps, NULL, &x, 1, NULL, &report, NULL));
     tg_tape_free(tape);
     tg_release(whole);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* ---- rows without a gradient ---- */
@@ -497,12 +497,12 @@ static void test_overlap_is_refused(void **state)
 {
     (void)state;
     mistake made = NONE;
-    tg_rng *rng = tg_rng_new(0);
-    tg_tape *tape = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(0);
+    tg_tape *tape = tg_tape_new(run, NULL);
     tg_tensor *x = tensor_f64(TG_SHAPE(3), (double[]){1, 2, 3});
     expect_refusal(scaled, &made, leaf(tg_expand(tape, x, TG_SHAPE(2, 3))), TG_ERROR_STATE, "overlaps itself");
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_release(x);
 }
 

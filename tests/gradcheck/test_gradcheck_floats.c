@@ -413,8 +413,8 @@ static void lookup_reference(void *context, const double *const *inputs, double 
 static void test_parameters(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(3);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(3);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_params_add_normal(params, "weight", TG_SHAPE(4, 2), 0, 1);
     tg_tape *views = tg_tape_new(NULL, NULL);
     tg_tensor *wide = tensor_f32(TG_SHAPE(2, ROWS), (float[]){1, 2, 3, 4, 5, 6});
@@ -434,7 +434,7 @@ static void test_parameters(void **state)
     tg_release(wide);
     tg_release(inputs[0]);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-static tg_rng *rng;
+static tg_run *run;
 static tg_params *params;
 
 static int set_up(void **state)
 {
     (void)state;
-    rng = tg_rng_new(5);
-    params = tg_params_new(TG_F64, rng);
+    run = tg_run_new(5);
+    params = tg_params_new(run, TG_F64);
     return params ? 0 : -1;
 }
 
@@ -19,7 +19,7 @@ static int tear_down(void **state)
 {
     (void)state;
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return 0;
 }
 
@@ -44,7 +44,7 @@ static tg_tensor *add_ramp(void)
     tg_params_add_normal(params, "slope", TG_SHAPE(3), 0, 1);
     tg_params_add_normal(params, "bend", TG_SHAPE(3), 0, 1);
     tg_tensor *x = leaf(tg_tensor_new(TG_F64, TG_SHAPE(2, 3), NULL));
-    tg_tensor_fill_normal(x, rng, 0, 1, NULL);
+    tg_tensor_fill_normal(x, tg_run_rng(run), 0, 1, NULL);
     return x;
 }
 

@@ -62,7 +62,7 @@ static inline bool call_new(world *w, const mistake *m, tg_error *error)
 
 static inline bool call_agree(world *w, const mistake *m, tg_error *error)
 {
-    tg_error local = {TG_ERROR_FILE, "no such file"};
+    tg_error local = {TG_ERROR_FILE, "no such file", -1, -1};
     return tg_mpi_agree(w->mpi, of(m, "local") == HAS_ERROR ? &local : NULL, error);
 }
 
@@ -111,7 +111,7 @@ static inline void change(world *w, const mistake *m, bool back)
 /* Returns the config of a reduction. */
 static inline tg_mpi_reduce_config config_of(const mistake *m)
 {
-    static const tg_error cause = {TG_ERROR_RANGE, "embedding: id 9"};
+    static const tg_error cause = {TG_ERROR_RANGE, "embedding: id 9", -1, -1};
     wrong what = of(m, "config");
     tg_mpi_reduce_config config = sum_config();
     config.share = what == NOT_A_NUMBER ? NAN : what == NEGATIVE ? -2 : config.share;
@@ -213,7 +213,7 @@ static inline bool call_table_new(world *w, const mistake *m, tg_error *error)
         snprintf(name, sizeof name, "%s", of_name == IN_USE ? "table" : of_name == DIFFERENT ? "another" : "made");
     }
     tg_rng *rng = tg_rng_new(of(m, "rng") == DIFFERENT ? 4 : 3);
-    tg_params *own = tg_params_new(of_shards == STRANGER ? TG_F64 : TG_F32, NULL);
+    tg_params *own = tg_params_new(NULL, of_shards == STRANGER ? TG_F64 : TG_F32);
     tg_params *shards = of_name == IN_USE ? w->shards : of_shards == HAS_ERROR ? w->failed : own;
     int64_t count = of_rows == ZERO        ? 0
                     : of_rows == NEGATIVE  ? -4
@@ -222,7 +222,7 @@ static inline bool call_table_new(world *w, const mistake *m, tg_error *error)
                                            : ROWS;
     int64_t width = of_width == ZERO ? 0 : of_width == DIFFERENT ? WIDTH + 1 : WIDTH;
     tg_mpi_table *table =
-        tg_mpi_table_new(w->mpi, of_shards == NULLED ? NULL : shards, of(m, "rng") == NULLED ? NULL : rng,
+        tg_mpi_table_new(w->mpi, of_shards == NULLED ? NULL : shards,
                          of_name == NULLED ? NULL : name, count, width, error);
     const tg_tensor *shard = tg_mpi_table_shard(table);
     for (int64_t i = 0; table && i < tg_tensor_count(shard); i++) {
@@ -257,7 +257,7 @@ static inline bool end_lookup(world *w, tg_tensor *ids, const tg_tensor *y, tg_e
         assert_true(tg_tensor_value_at(y, i) == tg_tensor_value_at(w->whole, id * WIDTH + i % WIDTH));
     }
     *error = *tg_tape_error(w->tape);
-    tg_tape_clear_error(w->tape);
+    clear_tape_error(w->tape);
     tg_tape_reset(w->tape);
     tg_tape_set_recording(w->tape, true);
     tg_tensor_set_requires_grad(tg_mpi_table_shard(w->table), true, NULL);

@@ -89,7 +89,7 @@ static int measure(const char *name, const struct CMUnitTest *unused, size_t cou
     printf("%d ranks\n%-24s %12s %12s %10s %12s\n", ranks, "gradient", "best", "median", "sent", "best");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tg_mpi *mpi = mpi_make(bucket_bytes);
-        tg_params *params = tg_params_new(TG_F32, NULL);
+        tg_params *params = tg_params_new(NULL, TG_F32);
         tg_params_add(params, "x", tg_shape_make(2, (int64_t[]){cases[i].rows, cases[i].width}));
         assert_true(tg_mpi_broadcast(mpi, params, &error));
         tg_optim *optim = cases[i].steps ? tg_sparse_adam_new(params, NULL) : NULL;

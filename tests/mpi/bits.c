@@ -6,13 +6,13 @@
 
 enum { STEPS = 10, SAMPLES = 8 };
 
-static void train(tg_rng *rng, const model *m, tg_mpi *mpi)
+static void train(tg_run *run, const model *m, tg_mpi *mpi)
 {
     tg_error error = TG_NO_ERROR;
-    tg_rng *dropout = tg_rng_new(0);
+    tg_run *dropout = tg_run_new(0);
     tg_tape *t = tg_tape_new(dropout, NULL);
     assert_true(tg_tape_set_matmul_precision(t, TG_MATMUL_REPRODUCIBLE));
-    tg_loader *loader = loader_make(rng, SAMPLES, ranks, rank);
+    tg_loader *loader = loader_make(run, SAMPLES, ranks, rank);
     tg_optim *optim = tg_adamw_new(m->params, NULL);
     assert_true(tg_mpi_broadcast(mpi, m->params, &error));
     const int own = SAMPLES / ranks;
@@ -23,7 +23,7 @@ static void train(tg_rng *rng, const model *m, tg_mpi *mpi)
         for (int i = 0; i < own; i++) {
             const int32_t *ids = tg_tensor_data(batch.inputs), *next = tg_tensor_data(batch.targets);
             tg_tape_reset(t);
-            tg_rng_seed(dropout, tg_mpi_seed(5, (uint64_t)(step * SAMPLES + rank * own + i + 1)));
+            tg_rng_seed(tg_run_rng(dropout), tg_mpi_seed(5, (uint64_t)(step * SAMPLES + rank * own + i + 1)));
             tg_tensor *inputs = tensor_i32(TG_SHAPE(1, T), ids + i * T),
                       *targets = tensor_i32(TG_SHAPE(1, T), next + i * T);
             assert_true(tg_backward(t, tg_cross_entropy(t, forward(t, m, inputs), targets, NULL), NULL));
@@ -37,19 +37,19 @@ static void train(tg_rng *rng, const model *m, tg_mpi *mpi)
     tg_optim_free(optim);
     tg_loader_free(loader);
     tg_tape_free(t);
-    tg_rng_free(dropout);
+    tg_run_free(dropout);
 }
 
 static void test_train(void **state)
 {
     (void)state;
     tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(123);
-    tg_rng_set_profile(rng, TG_RNG_PORTABLE);
-    model m = model_make(GPT, TG_F32, 0.1, rng);
+    tg_run *run = tg_run_new(123);
+    tg_rng_set_profile(tg_run_rng(run), TG_RNG_PORTABLE);
+    model m = model_make(GPT, TG_F32, 0.1, run);
     tg_mpi *mpi = tg_mpi_new(MPI_COMM_WORLD, NULL, &error);
     assert_non_null(mpi);
-    train(rng, &m, mpi);
+    train(run, &m, mpi);
     tg_mpi_free(mpi);
     uint64_t sum = UINT64_C(0xcbf29ce484222325);
     for (int64_t i = 0; i < tg_params_count(m.params); i++) {
@@ -65,7 +65,7 @@ static void test_train(void **state)
         printf("mpi gpt %016" PRIx64 "\n", sum);
     }
     model_free(&m);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(test_train)};

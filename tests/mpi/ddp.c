@@ -16,9 +16,9 @@ typedef struct model {
     tg_nn_linear hidden, head;
 } model;
 
-static model make(tg_rng *rng)
+static model make(tg_run *run)
 {
-    model m = {.params = tg_params_new(TG_F32, rng)};
+    model m = {.params = tg_params_new(run, TG_F32)};
     m.token = tg_nn_embedding_make(m.params, "tok_emb", sizes[0], sizes[2], NULL);
     m.position = tg_nn_positional_make(m.params, "pos_emb", TG_POSITION_LEARNED, sizes[1], sizes[2], NULL);
     m.hidden = tg_nn_linear_make(m.params, "hidden", sizes[2], 2 * sizes[2], NULL);
@@ -32,7 +32,7 @@ static tg_tensor *forward(tg_tape *t, const model *m, tg_tensor *ids)
     return tg_nn_linear_forward(t, &m->head, tg_gelu_tanh(t, tg_nn_linear_forward(t, &m->hidden, x)));
 }
 
-static tg_loader *loader_make(tg_rng *rng)
+static tg_loader *loader_make(tg_run *run)
 {
     int64_t count = 1000 + 20 * sizes[1];
     int32_t *ids = malloc((size_t)count * sizeof *ids);
@@ -46,7 +46,7 @@ static tg_loader *loader_make(tg_rng *rng)
     config.shuffle = config.drop_last = true;
     config.parts = ranks;
     config.part = rank;
-    tg_loader *loader = tg_loader_new(ids, count, rng, &config);
+    tg_loader *loader = tg_loader_new(run, ids, count, &config);
     free(ids);
     return loader;
 }
@@ -73,12 +73,12 @@ static int train(const char *name, const struct CMUnitTest *unused, size_t count
 {
     (void)name, (void)unused, (void)count;
     tg_mpi *mpi = mpi_make((int64_t)4 << 20);
-    tg_rng *rng = tg_rng_new(123);
-    model m = make(rng);
+    tg_run *run = tg_run_new(123);
+    model m = make(run);
     check(tg_mpi_broadcast(mpi, m.params, &error), error.text);
-    tg_rng_seed(rng, 7);
+    tg_rng_seed(tg_run_rng(run), 7);
     tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_loader *loader = loader_make(rng);
+    tg_loader *loader = loader_make(run);
     tg_optim *optim = tg_adamw_new(m.params, NULL);
     tg_mpi_reduce_config config = tg_mpi_reduce_config_default();
     tg_backward_config backward = tg_backward_config_default();
@@ -101,7 +101,7 @@ static int train(const char *name, const struct CMUnitTest *unused, size_t count
         config.cause = tg_tape_error(t);
         check(tg_mpi_reduce(mpi, m.params, &config, &error), error.text);
         double reduced = MPI_Wtime();
-        check(tg_optim_step(optim), tg_optim_error(optim)->text);
+        check(tg_optim_step(optim), tg_params_error(m.params)->text);
         double end = MPI_Wtime();
         best = end - start < best ? end - start : best;
         best_reduce = reduced - computed < best_reduce ? reduced - computed : best_reduce;
@@ -117,7 +117,7 @@ static int train(const char *name, const struct CMUnitTest *unused, size_t count
     tg_loader_free(loader);
     tg_tape_free(t);
     tg_params_free(m.params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_mpi_free(mpi);
     return 0;
 }

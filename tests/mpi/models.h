@@ -18,9 +18,9 @@ typedef struct model {
     tg_gpt *gpt;
 } model;
 
-static inline model model_make(model_kind kind, tg_dtype dtype, double dropout, tg_rng *rng)
+static inline model model_make(model_kind kind, tg_dtype dtype, double dropout, tg_run *run)
 {
-    model m = {.params = tg_params_new(dtype, rng)};
+    model m = {.params = tg_params_new(run, dtype)};
     if (kind == EMBEDDING) {
         m.token = tg_nn_embedding_make(m.params, "tok_emb", V, 8, NULL);
         m.position = tg_nn_positional_make(m.params, "pos_emb", TG_POSITION_LEARNED, T, 8, NULL);
@@ -84,7 +84,7 @@ static inline void model_free(model *m)
 }
 
 /* Returns a loader of this process's part of batches of `batch_size` windows of T ids. */
-static inline tg_loader *loader_make(tg_rng *rng, int64_t batch_size, int parts, int part)
+static inline tg_loader *loader_make(tg_run *run, int64_t batch_size, int parts, int part)
 {
     int32_t ids[400];
     for (int i = 0; i < 400; i++) {
@@ -97,7 +97,7 @@ static inline tg_loader *loader_make(tg_rng *rng, int64_t batch_size, int parts,
     config.shuffle = config.drop_last = true;
     config.parts = parts;
     config.part = part;
-    tg_loader *loader = tg_loader_new(ids, 400, rng, &config);
+    tg_loader *loader = tg_loader_new(run, ids, 400, &config);
     assert_string_equal(tg_loader_error(loader)->text, "");
     return loader;
 }

@@ -58,14 +58,14 @@ static double memory(const char *name)
 static model make(bool is_ordinary)
 {
     model m = {.mpi = mpi_make((int64_t)4 << 20)};
-    tg_rng *rng = tg_rng_new(1);
-    m.params = tg_params_new(TG_F32, rng);
-    m.shards = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    m.params = tg_params_new(run, TG_F32);
+    m.shards = tg_params_new(run, TG_F32);
     m.head = tg_nn_linear_make(m.params, "head", WIDTH, CLASSES, NULL);
     if (is_ordinary) {
         m.table = tg_params_add_normal(m.shards, "table.weight", TG_SHAPE(rows, WIDTH), 0, 1);
     } else {
-        m.sharded = tg_mpi_table_new(m.mpi, m.shards, rng, "table", rows, WIDTH, &error);
+        m.sharded = tg_mpi_table_new(m.mpi, m.shards, "table", rows, WIDTH, &error);
         m.table = tg_mpi_table_shard(m.sharded);
     }
     check(m.table, error.text);
@@ -79,7 +79,7 @@ static model make(bool is_ordinary)
     for (int64_t i = 0; tg_optim_state_at(m.rows_optim, i).tensor; i++) {
         tg_tensor_fill(tg_optim_state_at(m.rows_optim, i).tensor, 0, NULL);
     }
-    tg_rng_free(rng);
+    tg_run_free(run);
     return m;
 }
 
@@ -135,7 +135,7 @@ static double train_step(model *m, tg_tape *t)
     config.cause = tg_tape_error(t);
     check(tg_mpi_reduce(m->mpi, m->params, &config, &error), error.text);
     check(!m->sharded || tg_mpi_table_reduce(m->sharded, &config, &error), error.text);
-    check(tg_optim_step(m->optim) && tg_optim_step(m->rows_optim), tg_optim_error(m->rows_optim)->text);
+    check(tg_optim_step(m->optim) && tg_optim_step(m->rows_optim), tg_params_error(m->shards)->text);
     double mean = tg_mpi_mean(m->mpi, tg_tensor_item(loss, NULL), 1, &error);
     tg_release(ids), tg_release(targets);
     return mean;

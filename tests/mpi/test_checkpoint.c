@@ -71,20 +71,20 @@ static run run_make(int members, double start)
     if (r.comm == MPI_COMM_NULL) {
         return r;
     }
-    tg_rng *rng = tg_rng_new(5);
-    r.params = tg_params_new(TG_F32, NULL);
-    r.shards = tg_params_new(TG_F32, rng);
+    tg_run *drawn = tg_run_new(5);
+    r.params = tg_params_new(NULL, TG_F32);
+    r.shards = tg_params_new(drawn, TG_F32);
     tg_tensor *weight = tg_params_add(r.params, "head.weight", TG_SHAPE(2, WIDTH));
     if (members > 0) {
         r.mpi = tg_mpi_new(r.comm, NULL, &error);
-        r.sharded = tg_mpi_table_new(r.mpi, r.shards, rng, "table", ROWS, WIDTH, &error);
+        r.sharded = tg_mpi_table_new(r.mpi, r.shards, "table", ROWS, WIDTH, &error);
         assert_string_equal(error.text, "");
         r.table = tg_mpi_table_shard(r.sharded);
         r.first = tg_mpi_table_first_row(r.sharded);
     } else {
         r.table = tg_params_add_normal(r.shards, "table.weight", TG_SHAPE(ROWS, WIDTH), 0, 1);
     }
-    tg_rng_free(rng);
+    tg_run_free(drawn);
     r.optim = tg_adamw_new(r.params, NULL);
     r.rows_optim = tg_sparse_adam_new(r.shards, NULL);
     assert_true(tg_tensor_set_rows_watched(r.table, true, NULL));
@@ -342,8 +342,8 @@ static void test_load_errors(void **state)
     free(bytes);
     /* a table with another number of rows: the message has both sizes of the whole table */
     tg_rng *rng = tg_rng_new(1);
-    tg_params *shards = tg_params_new(TG_F32, NULL);
-    tg_mpi_table *table = tg_mpi_table_new(r.mpi, shards, rng, "table", ROWS + 1, WIDTH, &error);
+    tg_params *shards = tg_params_new(NULL, TG_F32);
+    tg_mpi_table *table = tg_mpi_table_new(r.mpi, shards, "table", ROWS + 1, WIDTH, &error);
     tg_checkpoint_part part = tg_checkpoint_params("shards", shards);
     assert_failed_on_all(tg_mpi_checkpoint_load(r.mpi, path_of(1), &part, 1, &error), TG_ERROR_SHAPE,
                          "table.weight is F32 (101,3) in the file and f32 (102,3) here");

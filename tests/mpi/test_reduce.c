@@ -19,7 +19,7 @@ typedef struct fixture {
 static fixture fixture_make(void)
 {
     tg_error_clear(&error);
-    fixture f = {.params = tg_params_new(TG_F32, NULL), .mpi = mpi_make(64)};
+    fixture f = {.params = tg_params_new(NULL, TG_F32), .mpi = mpi_make(64)};
     f.table = tg_params_add(f.params, "table", TG_SHAPE(ROWS, WIDTH));
     f.bias = tg_params_add(f.params, "bias", TG_SHAPE(7));
     tg_params_add_buffer(f.params, "mask", TG_SHAPE(2));
@@ -266,7 +266,7 @@ static void test_cause(void **state)
         give(f.table, "r", 1);
         give(f.bias, "d", 1);
         if (rank == ranks - 1) {
-            mine = (tg_error){TG_ERROR_RANGE, "embedding: id 50257 at [3,1] is outside [0,50257)"};
+            mine = (tg_error){TG_ERROR_RANGE, "embedding: id 50257 at [3,1] is outside [0,50257)", -1, -1};
         }
         config.cause = &mine;
         assert_false(tg_mpi_reduce(f.mpi, f.params, &config, &error));
@@ -285,7 +285,7 @@ static void test_cause(void **state)
         }
     }
     assert_true(tg_mpi_agree(f.mpi, NULL, &error));
-    mine = (tg_error){TG_ERROR_FILE, "no such file"};
+    mine = (tg_error){TG_ERROR_FILE, "no such file", -1, -1};
     assert_false(tg_mpi_agree(f.mpi, rank == ranks / 2 ? &mine : NULL, &error));
     assert_int_equal(error.code, TG_ERROR_FILE);
     assert_non_null(strstr(error.text, "no such file"));
@@ -303,7 +303,7 @@ static void test_invalid_calls(void **state)
     assert_error(
         &error, TG_ERROR_VALUE,
         "mpi_reduce: step 1, rank 0: the share is nan; it must be finite and at least 0, or TG_MPI_EQUAL_SHARE");
-    tg_params *stranger = tg_params_new(TG_F32, NULL);
+    tg_params *stranger = tg_params_new(NULL, TG_F32);
     assert_false(tg_mpi_reduce(f.mpi, rank == ranks - 1 ? stranger : f.params, NULL, &error));
     assert_error(&error, TG_ERROR_STATE, "the params are not those of the last tg_mpi_broadcast");
     assert_false(tg_mpi_check(f.mpi, rank == ranks - 1 ? stranger : f.params, &error));
@@ -400,7 +400,7 @@ static void test_models_differ(void **state)
     }
     bool last = rank == ranks - 1;
     char expected[300];
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_params_add(params, "a", TG_SHAPE(2));
     tg_params_add(params, last ? "c" : "b", TG_SHAPE(2));
     tg_params_add(params, "d", last ? TG_SHAPE(3) : TG_SHAPE(2));
@@ -410,28 +410,28 @@ static void test_models_differ(void **state)
              ranks - 1, ranks - 1);
     broadcast_fails(params, expected);
 
-    params = tg_params_new(TG_F32, NULL);
+    params = tg_params_new(NULL, TG_F32);
     tg_params_add(params, "a", rank ? TG_SHAPE(2, 1) : TG_SHAPE(2));
     broadcast_fails(params,
                     ranks > 2 ? "entry 0 differs from rank 0's on rank 1, 2" : "on rank 1: it is parameter 'a'");
 
-    params = tg_params_new(last ? TG_F64 : TG_F32, NULL);
+    params = tg_params_new(NULL, last ? TG_F64 : TG_F32);
     tg_params_add(params, "a", TG_SHAPE(2));
     broadcast_fails(params, "parameter 'a' (2,) f32 on rank 0, and parameter 'a' (2,) f64");
 
-    params = tg_params_new(TG_F32, NULL);
+    params = tg_params_new(NULL, TG_F32);
     tg_params_add(params, "a", TG_SHAPE(2));
     if (last) {
         tg_params_add(params, "more", TG_SHAPE(2));
     }
     broadcast_fails(params, "entry 1 differs from rank 0's");
-    params = tg_params_new(TG_F32, NULL);
+    params = tg_params_new(NULL, TG_F32);
     if (!last) {
         tg_params_add(params, "a", TG_SHAPE(2));
     }
     broadcast_fails(params, "it is parameter 'a' (2,) f32 on rank 0, and absent on rank");
 
-    params = tg_params_new(TG_F32, NULL);
+    params = tg_params_new(NULL, TG_F32);
     tg_params_add(params, "a", TG_SHAPE(2));
     tg_params_set_frozen(params, "a", last);
     broadcast_fails(params, "parameter 'a' (2,) f32, not trained on rank");
@@ -480,7 +480,7 @@ static void test_pieces_of_a_small_model(void **state)
     metered_allocator meter;
     allocator_measure(&meter);
     tg_error_clear(&error);
-    fixture f = {.params = tg_params_new(TG_F32, NULL), .mpi = mpi_make(1 << 20)};
+    fixture f = {.params = tg_params_new(NULL, TG_F32), .mpi = mpi_make(1 << 20)};
     f.table = tg_params_add(f.params, "table", TG_SHAPE(2, WIDTH));
     assert_true(tg_mpi_broadcast(f.mpi, f.params, &error));
     assert_true(meter.most < 1 << 16);

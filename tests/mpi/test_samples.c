@@ -19,7 +19,7 @@ typedef struct run_options {
 typedef struct result {
     tg_params *params;
     double norms[STEPS], losses[STEPS];
-    tg_rng *rng;
+    tg_run *run;
     model m;
 } result;
 
@@ -48,11 +48,11 @@ static result run(const run_options *o, MPI_Comm communicator)
     tg_mpi *mpi = tg_mpi_new(communicator, NULL, &error);
     assert_string_equal(error.text, "");
     int64_t own = o->samples / tg_mpi_size(mpi);
-    result r = {.rng = tg_rng_new(123)};
-    r.m = model_make(o->kind, o->dtype, o->dropout, r.rng);
-    tg_rng *dropout = tg_rng_new(0);
+    result r = {.run = tg_run_new(123)};
+    r.m = model_make(o->kind, o->dtype, o->dropout, r.run);
+    tg_run *dropout = tg_run_new(0);
     tg_tape *t = tg_tape_new(dropout, NULL);
-    tg_loader *loader = loader_make(r.rng, o->samples, tg_mpi_size(mpi), tg_mpi_rank(mpi));
+    tg_loader *loader = loader_make(r.run, o->samples, tg_mpi_size(mpi), tg_mpi_rank(mpi));
     tg_optim *optim = optim_make(o->method, r.m.params);
     assert_true(tg_mpi_broadcast(mpi, r.m.params, &error));
     for (int step = 0; step < STEPS; step++) {
@@ -62,7 +62,7 @@ static result run(const run_options *o, MPI_Comm communicator)
         double loss = 0;
         for (int64_t i = 0; i < own; i++) {
             uint64_t number = (uint64_t)(step * o->samples + tg_mpi_rank(mpi) * own + i);
-            loss += run_window(&r.m, t, dropout, number, batch, i) / (double)o->samples;
+            loss += run_window(&r.m, t, tg_run_rng(dropout), number, batch, i) / (double)o->samples;
             assert_true(tg_mpi_add_sample(mpi, r.m.params, o->samples, &error));
         }
         assert_true(tg_mpi_reduce(mpi, r.m.params, NULL, &error));
@@ -74,7 +74,7 @@ static result run(const run_options *o, MPI_Comm communicator)
     tg_optim_free(optim);
     tg_loader_free(loader);
     tg_tape_free(t);
-    tg_rng_free(dropout);
+    tg_run_free(dropout);
     tg_mpi_free(mpi);
     return r;
 }
@@ -82,16 +82,16 @@ static result run(const run_options *o, MPI_Comm communicator)
 static void result_free(result *r)
 {
     model_free(&r->m);
-    tg_rng_free(r->rng);
+    tg_run_free(r->run);
 }
 
 /* One process, which runs the whole batch at a time. */
 static void assert_trains_the_same(const run_options *o, const result *expected)
 {
-    tg_rng *rng = tg_rng_new(123);
-    model m = model_make(o->kind, o->dtype, 0, rng);
+    tg_run *run = tg_run_new(123);
+    model m = model_make(o->kind, o->dtype, 0, run);
     tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_loader *loader = loader_make(rng, o->samples, 1, 0);
+    tg_loader *loader = loader_make(run, o->samples, 1, 0);
     tg_optim *optim = optim_make(o->method, m.params);
     for (int step = 0; step < STEPS; step++) {
         tg_batch batch;
@@ -109,7 +109,7 @@ static void assert_trains_the_same(const run_options *o, const result *expected)
     tg_loader_free(loader);
     tg_tape_free(t);
     model_free(&m);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void compare(const run_options *o)
@@ -165,7 +165,7 @@ typedef struct fixture {
 static fixture fixture_make(void)
 {
     tg_error error = TG_NO_ERROR;
-    fixture f = {.params = tg_params_new(TG_F32, NULL), .mpi = mpi_make(64)};
+    fixture f = {.params = tg_params_new(NULL, TG_F32), .mpi = mpi_make(64)};
     f.table = tg_params_add(f.params, "table", TG_SHAPE(20, 2));
     f.bias = tg_params_add(f.params, "bias", TG_SHAPE(3));
     assert_true(tg_mpi_broadcast(f.mpi, f.params, &error));

@@ -39,7 +39,7 @@ static void test_free_during_a_reduction(void **state)
     tg_set_allocator(&mapping);
     for (int i = 0; i < 6; i++) {
         tg_mpi *mpi = mpi_make(1 << 20);
-        tg_params *params = tg_params_new(TG_F32, NULL);
+        tg_params *params = tg_params_new(NULL, TG_F32);
         tg_tensor *x = tg_params_add(params, "x", TG_SHAPE(1 << 20));
         assert_true(tg_mpi_broadcast(mpi, params, &error));
         assert_true(tg_tensor_make_grad_dense(x, &error));
@@ -69,20 +69,20 @@ static void test_replaced_between_steps(void **state)
     (void)state;
     tg_error error = TG_NO_ERROR;
     tg_mpi *mpi = mpi_make(1 << 20);
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt_config config = tg_gpt_config_default();
     tg_gpt_config_from_name("tiny", &config, &error);
     tg_gpt *model = tg_gpt_new(params, &config);
-    assert_true(tg_gpt_replace_head(model, 3, &error) && tg_mpi_broadcast(mpi, params, &error));
-    assert_true(tg_gpt_replace_head(model, 9, &error));
+    assert_true(tg_gpt_replace_head(model, 3) && tg_mpi_broadcast(mpi, params, &error));
+    assert_true(tg_gpt_replace_head(model, 9));
     assert_false(tg_mpi_reduce(mpi, params, NULL, &error));
     assert_error(&error, TG_ERROR_STATE, "the params are not those of the last tg_mpi_broadcast");
     assert_true(tg_mpi_broadcast(mpi, params, &error) && tg_mpi_reduce(mpi, params, NULL, &error));
     tg_gpt_free(model);
     tg_mpi_free(mpi);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* A parameter that all ranks freeze for a step, and train again. */
@@ -144,7 +144,7 @@ static void test_clip_of_a_norm_that_is_not_finite(void **state)
     for (int i = 0; i < 4; i++) {
         tg_error error = TG_NO_ERROR;
         world w = world_make();
-        tg_params *alone = tg_params_new(TG_F32, NULL);
+        tg_params *alone = tg_params_new(NULL, TG_F32);
         tg_tensor *x = tg_params_add(alone, "x", TG_SHAPE(4, WIDTH));
         tg_tensor *shard = tg_mpi_table_shard(w.table);
         float good[] = {3, -2}, wrong_row[] = {bad[i % 2], 5};

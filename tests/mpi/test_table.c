@@ -24,8 +24,8 @@ static void test_initial_values(void **state)
             tg_rng *whole_rng = tg_rng_new(5), *rng = tg_rng_new(5);
             tg_tensor *whole = tg_tensor_new((tg_dtype)dtype, tg_shape_make(2, sizes[i]), NULL);
             tg_tensor_fill_normal(whole, whole_rng, 0, 1, NULL);
-            tg_params *shards = tg_params_new((tg_dtype)dtype, NULL);
-            tg_mpi_table *table = tg_mpi_table_new(mpi, shards, rng, "a", sizes[i][0], sizes[i][1], &error);
+            tg_params *shards = tg_params_new(NULL, (tg_dtype)dtype);
+            tg_mpi_table *table = tg_mpi_table_new(mpi, shards, "a", sizes[i][0], sizes[i][1], &error);
             assert_string_equal(error.text, "");
             const tg_tensor *shard = tg_mpi_table_shard(table);
             assert_ptr_equal(shard, tg_params_find(shards, "a.weight"));
@@ -134,14 +134,14 @@ static double forward_backward(tg_tape *t, const net *n, tg_batch batch, tg_dtyp
 
 static void train_alone(const setting *o, result *r)
 {
-    tg_rng *rng = tg_rng_new(9);
-    tg_params *params = tg_params_new(o->dtype, rng);
+    tg_run *run = tg_run_new(9);
+    tg_params *params = tg_params_new(run, o->dtype);
     net n = {.kind = o->kind};
     n.table = tg_params_add_normal(params, "table.weight", TG_SHAPE(ROWS, WIDTH), 0, 1);
     n.head = tg_nn_linear_make(params, "head", WIDTH, V, NULL);
     tg_optim *optim = optim_make(o->method, params);
     tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_loader *loader = loader_make(rng, BATCH, 1, 0);
+    tg_loader *loader = loader_make(run, BATCH, 1, 0);
     for (int step = 0; step < STEPS; step++) {
         tg_batch batch;
         next_batch(loader, &batch);
@@ -157,21 +157,21 @@ static void train_alone(const setting *o, result *r)
     tg_tape_free(t);
     tg_optim_free(optim);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void train_sharded(const setting *o, result *r)
 {
     tg_mpi *mpi = mpi_make(4000);
-    tg_rng *rng = tg_rng_new(9);
-    tg_params *params = tg_params_new(o->dtype, rng), *shards = tg_params_new(o->dtype, NULL);
+    tg_run *run = tg_run_new(9);
+    tg_params *params = tg_params_new(run, o->dtype), *shards = tg_params_new(NULL, o->dtype);
     net n = {.kind = o->kind};
-    n.sharded = tg_mpi_table_new(mpi, shards, rng, "table", ROWS, WIDTH, &error);
+    n.sharded = tg_mpi_table_new(mpi, shards, "table", ROWS, WIDTH, &error);
     n.head = tg_nn_linear_make(params, "head", WIDTH, V, NULL);
     assert_true(tg_mpi_broadcast(mpi, params, &error));
     tg_optim *optim = optim_make(o->method, params), *sharded = optim_make(o->method, shards);
     tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_loader *loader = loader_make(rng, BATCH, ranks, rank);
+    tg_loader *loader = loader_make(run, BATCH, ranks, rank);
     for (int step = 0; step < STEPS; step++) {
         tg_batch batch;
         next_batch(loader, &batch);
@@ -194,7 +194,7 @@ static void train_sharded(const setting *o, result *r)
     tg_tape_free(t);
     tg_optim_free(optim), tg_optim_free(sharded);
     tg_params_free(params), tg_params_free(shards);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_mpi_free(mpi);
 }
 
@@ -237,8 +237,8 @@ typedef struct fixture {
 static fixture fixture_make(void)
 {
     tg_error_clear(&error);
-    fixture f = {.mpi = mpi_make(64), .shards = tg_params_new(TG_F32, NULL), .rng = tg_rng_new(1)};
-    f.table = tg_mpi_table_new(f.mpi, f.shards, f.rng, "a", 20, 2, &error);
+    fixture f = {.mpi = mpi_make(64), .shards = tg_params_new(NULL, TG_F32), .rng = tg_rng_new(1)};
+    f.table = tg_mpi_table_new(f.mpi, f.shards, "a", 20, 2, &error);
     f.tape = tg_tape_new(NULL, NULL);
     assert_string_equal(error.text, "");
     return f;
@@ -329,11 +329,11 @@ static void test_errors_on_all_ranks(void **state)
     assert_error(&error, TG_ERROR_STATE, "mpi_table_reduce: the table is NULL");
     assert_null(tg_mpi_table_shard(NULL));
     assert_int_equal(tg_mpi_table_first_row(NULL), 0);
-    assert_null(tg_mpi_table_new(NULL, f.shards, f.rng, "b", 20, 2, &error));
+    assert_null(tg_mpi_table_new(NULL, f.shards, "b", 20, 2, &error));
     assert_error(&error, TG_ERROR_STATE, "mpi_table_new: the tg_mpi is NULL");
-    assert_null(tg_mpi_table_new(f.mpi, f.shards, f.rng, "b", ranks - 1, 2, &error));
+    assert_null(tg_mpi_table_new(f.mpi, f.shards, "b", ranks - 1, 2, &error));
     assert_error(&error, TG_ERROR_SHAPE, "every rank must own a row");
-    assert_null(tg_mpi_table_new(f.mpi, f.shards, f.rng, "a", 20, 2, &error));
+    assert_null(tg_mpi_table_new(f.mpi, f.shards, "a", 20, 2, &error));
     assert_error(&error, TG_ERROR_VALUE, "the name 'a.weight' is in use");
     assert_true(isnan(tg_mpi_clip_grad_norm(f.mpi, f.shards, f.shards, -1, &error)));
     assert_error(&error, TG_ERROR_VALUE, "mpi_clip_grad_norm: rank 0: max_norm -1; it must be at least 0");
@@ -349,7 +349,7 @@ static bool one_step(fixture *f, tg_tensor *ids)
     tg_backward(f->tape, y ? tg_sum(f->tape, y, TG_ALL_AXES, TG_DROP_AXES) : NULL, NULL);
     config.cause = tg_tape_error(f->tape);
     bool good = tg_mpi_table_reduce(f->table, &config, &error);
-    tg_tape_clear_error(f->tape);
+    clear_tape_error(f->tape);
     return good;
 }
 
@@ -454,9 +454,9 @@ static void test_out_of_memory_at_first(void **state)
         allocator_arm(&counting, 0, false);
         tg_mpi *mpi = mpi_make(64);
         tg_rng *rng = tg_rng_new(5);
-        tg_params *shards = tg_params_new(TG_F32, NULL);
+        tg_params *shards = tg_params_new(NULL, TG_F32);
         allocator_arm(&counting, rank == ranks - 1 ? k : 0, true);
-        tg_mpi_table *table = tg_mpi_table_new(mpi, shards, rng, "a", 20, 2, &error);
+        tg_mpi_table *table = tg_mpi_table_new(mpi, shards, "a", 20, 2, &error);
         finished = table != NULL;
         allocator_arm(&counting, 0, false);
         if (!finished) {

@@ -24,7 +24,7 @@ typedef struct run_options {
 typedef struct result {
     double losses[STEPS], norms[STEPS];
     tg_params *params;
-    tg_rng *rng;
+    tg_run *shared_run;
     model m;
 } result;
 
@@ -60,12 +60,12 @@ static result run(const run_options *o)
 {
     tg_error error = TG_NO_ERROR;
     /* Ranks that train together begin with other values: the broadcast copies those of rank 0. */
-    result r = {.rng = tg_rng_new(o->way == ALONE ? 123 : 123 + (uint64_t)rank)};
-    r.m = model_make(o->kind, o->dtype, 0, r.rng);
-    tg_rng_seed(r.rng, 7);
+    result r = {.shared_run = tg_run_new(o->way == ALONE ? 123 : 123 + (uint64_t)rank)};
+    r.m = model_make(o->kind, o->dtype, 0, r.shared_run);
+    tg_rng_seed(tg_run_rng(r.shared_run), 7);
     tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_loader *loader = o->way == ALONE ? loader_make(r.rng, BATCH / o->accumulate, 1, 0)
-                                        : loader_make(r.rng, BATCH / o->accumulate, ranks, rank);
+    tg_loader *loader = o->way == ALONE ? loader_make(r.shared_run, BATCH / o->accumulate, 1, 0)
+                                        : loader_make(r.shared_run, BATCH / o->accumulate, ranks, rank);
     tg_optim *optim = optim_make(o->method, r.m.params);
     assert_non_null(optim);
     tg_mpi *mpi = NULL;
@@ -100,7 +100,7 @@ static result run(const run_options *o)
 static void result_free(result *r)
 {
     model_free(&r->m);
-    tg_rng_free(r->rng);
+    tg_run_free(r->shared_run);
 }
 
 static void assert_same_losses(const run_options *o, const result *found, const result *expected)

@@ -21,16 +21,16 @@ typedef struct world {
 static inline world world_make(void)
 {
     tg_error error = TG_NO_ERROR;
-    world w = {.mpi = mpi_make(64), .params = tg_params_new(TG_F32, NULL), .shards = tg_params_new(TG_F32, NULL)};
-    w.stranger = tg_params_new(TG_F64, NULL);
+    world w = {.mpi = mpi_make(64), .params = tg_params_new(NULL, TG_F32), .shards = tg_params_new(NULL, TG_F32)};
+    w.stranger = tg_params_new(NULL, TG_F64);
     tg_params_add(w.stranger, "dense", TG_SHAPE(3));
-    w.failed = tg_params_new(TG_F32, NULL);
+    w.failed = tg_params_new(NULL, TG_F32);
     tg_params_add(w.failed, "", TG_SHAPE(1));
     w.dense = tg_params_add(w.params, "dense", TG_SHAPE(COUNT));
     w.rows = tg_params_add(w.params, "rows", TG_SHAPE(8, WIDTH));
     tg_rng *rng = tg_rng_new(3), *again = tg_rng_new(3);
-    w.table = tg_mpi_table_new(w.mpi, w.shards, rng, "table", ROWS, WIDTH, &error);
-    w.other = tg_mpi_table_new(w.mpi, w.shards, rng, "other", ROWS, WIDTH, &error);
+    w.table = tg_mpi_table_new(w.mpi, w.shards, "table", ROWS, WIDTH, &error);
+    w.other = tg_mpi_table_new(w.mpi, w.shards, "other", ROWS, WIDTH, &error);
     w.whole = tg_tensor_new(TG_F32, TG_SHAPE(ROWS, WIDTH), NULL);
     tg_tensor_fill_normal(w.whole, again, 0, 1, NULL);
     w.tape = tg_tape_new(NULL, NULL);

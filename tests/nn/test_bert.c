@@ -77,10 +77,10 @@ static void make_layer(bert *m, int i, tg_position kind, int64_t context, tg_att
     m->layers[i] = layer;
 }
 
-static void make(bert *m, tg_rng *rng, tg_dtype dtype, tg_position kind, int64_t context, tg_attention_path path)
+static void make(bert *m, tg_run *run, tg_dtype dtype, tg_position kind, int64_t context, tg_attention_path path)
 {
     int salt = NAMES_OF_LAYER * LAYERS + 1;
-    m->params = tg_params_new(dtype, rng);
+    m->params = tg_params_new(run, dtype);
     m->tokens = tg_nn_embedding_make(m->params, "word_embeddings", VOCABULARY, C, NULL);
     m->types = tg_nn_embedding_make(m->params, "token_type_embeddings", 2, C, NULL);
     m->positions = tg_nn_positional_make(m->params, "position_embeddings",
@@ -160,10 +160,10 @@ static void check(tg_position kind, int64_t length, tg_dtype dtype, tg_attention
     double allowed = dtype == TG_F64 ? 1e-10 : 1e-5, of_gradients = dtype == TG_F64 ? 1e-10 : 1e-4;
     bool is_relative = kind != TG_POSITION_LEARNED;
     snprintf(name, sizeof name, "%s_%d", is_relative ? tg_position_name(kind) : "absolute", (int)length);
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     bert m;
-    make(&m, rng, dtype, kind, length < 64 ? 64 : 512, path);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    make(&m, run, dtype, kind, length < 64 ? 64 : 512, path);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tape_set_training(t, false);
     batch b = make_batch(length, dtype);
     tg_tensor *hidden, *logits = forward(t, &m, b.ids, b.types, b.lengths, &hidden);
@@ -193,7 +193,7 @@ static void check(tg_position kind, int64_t length, tg_dtype dtype, tg_attention
     batch_free(&b);
     tg_tape_free(t);
     tg_params_free(m.params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_against_transformers(void **state)

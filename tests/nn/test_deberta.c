@@ -139,11 +139,11 @@ static void make_layer(deberta *m, int i, const options *o, tg_attention_path pa
     add_layer(m, i, o);
 }
 
-static void make(deberta *m, tg_rng *rng, tg_dtype dtype, const options *o, tg_attention_path path)
+static void make(deberta *m, tg_run *run, tg_dtype dtype, const options *o, tg_attention_path path)
 {
     int64_t span = o->buckets > 0 ? o->buckets : o->most > 0 ? o->most : CONTEXT;
     memset(m, 0, sizeof *m);
-    m->params = tg_params_new(dtype, rng);
+    m->params = tg_params_new(run, dtype);
     m->tokens = tg_nn_embedding_make(m->params, "word_embeddings", VOCABULARY, o->width, NULL);
     add(m, "embeddings", "word_embeddings.weight", m->tokens.weight);
     m->norm = make_norm(m, "embeddings", o->width);
@@ -225,10 +225,10 @@ static void check(const options *o, int64_t length, tg_dtype dtype, tg_attention
     char name[60];
     double allowed = dtype == TG_F64 ? 1e-10 : 1e-5, of_gradients = dtype == TG_F64 ? 1e-10 : 1e-4;
     snprintf(name, sizeof name, "%s_%d", o->name, (int)length);
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     static deberta m;
-    make(&m, rng, dtype, o, path);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    make(&m, run, dtype, o, path);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tape_set_training(t, false);
     batch b = make_batch(length, o->width, dtype);
     tg_tensor *hidden = forward(t, &m, b.ids, b.key_mask);
@@ -246,7 +246,7 @@ static void check(const options *o, int64_t length, tg_dtype dtype, tg_attention
     batch_free(&b);
     tg_tape_free(t);
     tg_params_free(m.params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_against_transformers(void **state)

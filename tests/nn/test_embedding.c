@@ -59,7 +59,7 @@ static tg_nn_embedding_bag_config bag_options_of(const char *name, const tg_nn_e
 
 static trained make(const char *name, tg_dtype dtype)
 {
-    trained m = {.params = tg_params_new(dtype, NULL),
+    trained m = {.params = tg_params_new(NULL, dtype),
                  .bags = is_max(name) || strncmp(name, "bag", 3) == 0 || is(name, "mean_frequency")};
     tg_nn_embedding_config config = options_of(name);
     double values[ROWS * WIDTH];
@@ -212,8 +212,8 @@ static void test_against_torch(void **state)
 static void test_resize(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(5);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(5);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding_config config = tg_nn_embedding_config_default();
     /* row 3, and row 3 it stays */
     config.padding_index = -1;
@@ -222,9 +222,9 @@ static void test_resize(void **state)
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "e", 4, 3, &config);
     tg_tensor *handle = embedding.weight, *before = tg_tensor_new_copy(embedding.weight, NULL);
     tg_rng *twin = tg_rng_new(0);
-    tg_rng_copy(twin, rng);
+    tg_rng_copy(twin, tg_run_rng(run));
     tg_error error = TG_NO_ERROR;
-    assert_true(tg_nn_embedding_resize(&embedding, 9, &error));
+    assert_true(tg_nn_embedding_resize(&embedding, 9));
     assert_ptr_equal(embedding.weight, handle);
     assert_memory_equal(tg_tensor_data(handle), tg_tensor_data(before), 12 * sizeof(float));
     tg_tensor *added = tg_tensor_new(TG_F32, TG_SHAPE(5, 3), NULL);
@@ -240,27 +240,27 @@ static void test_resize(void **state)
     assert_int_equal(tg_tensor_grad_rows(handle).ids[0], 8);
     tg_tape_reset(t);
 
-    assert_false(tg_nn_embedding_resize(&embedding, 12, &error));
+    assert_false(tg_nn_embedding_resize(&embedding, 12));
     assert_error(&error, TG_ERROR_STATE, "the table has a gradient");
     tg_tensor_zero_grad(handle);
-    assert_false(tg_nn_embedding_resize(&embedding, 3, &error));
+    assert_false(tg_nn_embedding_resize(&embedding, 3));
     assert_error(&error, TG_ERROR_STATE, "row 3, which is frozen (a padding row?)");
-    assert_false(tg_nn_embedding_resize(&embedding, 0, &error));
+    assert_false(tg_nn_embedding_resize(&embedding, 0));
     assert_error(&error, TG_ERROR_SHAPE, "0 rows");
-    uint64_t position = tg_rng_position(rng);
-    assert_true(tg_nn_embedding_resize(&embedding, 4, &error));
+    uint64_t position = tg_rng_position(tg_run_rng(run));
+    assert_true(tg_nn_embedding_resize(&embedding, 4));
     assert_memory_equal(tg_tensor_data(handle), tg_tensor_data(before), 12 * sizeof(float));
     /* nothing is drawn for fewer rows */
-    assert_int_equal(tg_rng_position(rng), position);
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), position);
     assert_null(tg_nn_embedding_forward(t, &embedding, ids));
     assert_tape_error(t, TG_ERROR_RANGE, "id 8 at [1] is outside [0,4)");
 
-    assert_false(tg_nn_embedding_resize(NULL, 4, &error));
+    assert_false(tg_nn_embedding_resize(NULL, 4));
     assert_error(&error, TG_ERROR_STATE, "nn_embedding_resize: the module is NULL, or was not made");
-    tg_params *still = tg_params_new(TG_F32, NULL);
+    tg_params *still = tg_params_new(NULL, TG_F32);
     config.from = before;
     tg_nn_embedding given = tg_nn_embedding_make(still, "g", 4, 3, &config);
-    assert_false(tg_nn_embedding_resize(&given, 5, &error));
+    assert_false(tg_nn_embedding_resize(&given, 5));
     assert_error(&error, TG_ERROR_STATE, "nn_embedding_resize: new rows are drawn, but the params have no generator");
     assert_int_equal(tg_tensor_size(given.weight, 0), 4);
     tg_params_free(still);
@@ -270,7 +270,7 @@ static void test_resize(void **state)
     tg_tape_free(t);
     tg_params_free(params);
     tg_rng_free(twin);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* ---- bags as a module ---- */
@@ -286,8 +286,8 @@ static void assert_same(const tg_tensor *a, const tg_tensor *b)
 /* The module and tg_embedding_bag on a copy of its table: the same bits, results and gradients, in each mode. */
 static void check_bag(tg_bag_mode mode, bool with_offsets, bool with_weights)
 {
-    tg_rng *rng = tg_rng_new(11);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *run = tg_run_new(11);
+    tg_params *params = tg_params_new(run, TG_F64);
     tg_nn_embedding_bag_config config = tg_nn_embedding_bag_config_default();
     config.mode = mode;
     config.last_offset = with_offsets;
@@ -304,7 +304,7 @@ static void check_bag(tg_bag_mode mode, bool with_offsets, bool with_weights)
     tg_rng *twin = tg_rng_new(11);
     tg_tensor *start = tg_tensor_new(TG_F64, TG_SHAPE(6, 3), NULL);
     assert_true(tg_tensor_fill_normal(start, twin, 0.5, 2, NULL));
-    assert_true(tg_rng_position(rng) == tg_rng_position(twin));
+    assert_true(tg_rng_position(tg_run_rng(run)) == tg_rng_position(twin));
     memset((double *)tg_tensor_data_mut(start) + 4 * 3, 0, 3 * sizeof(double));
     assert_same(bag.weight, start);
 
@@ -343,7 +343,7 @@ static void check_bag(tg_bag_mode mode, bool with_offsets, bool with_weights)
     tg_tape_free(t);
     tg_params_free(params);
     tg_rng_free(twin);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_bag_is_the_op(void **state)
@@ -361,8 +361,8 @@ static void test_bag_is_the_op(void **state)
 static void test_bag_padding_is_frozen(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(2);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *run = tg_run_new(2);
+    tg_params *params = tg_params_new(run, TG_F64);
     tg_nn_embedding_bag_config config = tg_nn_embedding_bag_config_default();
     config.padding_index = 1;
     tg_nn_embedding_bag bag = tg_nn_embedding_bag_make(params, "bag", 4, 3, &config);
@@ -390,14 +390,14 @@ static void test_bag_padding_is_frozen(void **state)
     tg_tape_free(t);
     tg_optim_free(optim);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* A padding index that counts from the end means the row that it named when the module was made. */
 static void test_bag_padding_stays(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     tg_tensor *table = tensor_f64(TG_SHAPE(2, 1), (double[]){1, 2});
     tg_nn_embedding_bag_config config = tg_nn_embedding_bag_config_default();
     config.mode = TG_BAG_SUM;
@@ -420,7 +420,7 @@ static void test_bag_padding_stays(void **state)
 static void test_bag_of_a_given_table(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     tg_tensor *table = tensor_f64(TG_SHAPE(3, 2), (double[]){1, 2, 3, 4, 5, 6});
     tg_nn_embedding_bag_config config = tg_nn_embedding_bag_config_default();
     config.from = table;
@@ -443,8 +443,8 @@ static void test_bag_of_a_given_table(void **state)
 static void test_frozen_table_with_a_star(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(2);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(2);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding plain = tg_nn_embedding_make(params, "words", 3, 2, NULL);
     tg_nn_embedding_config config = tg_nn_embedding_config_default();
     config.frozen = true;
@@ -452,14 +452,14 @@ static void test_frozen_table_with_a_star(void **state)
     assert_false(tg_tensor_requires_grad(star.weight));
     assert_true(tg_tensor_requires_grad(plain.weight));
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_bag_refuses(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(2);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *run = tg_run_new(2);
+    tg_params *params = tg_params_new(run, TG_F64);
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_tensor *table = tg_tensor_new(TG_F64, TG_SHAPE(4, 2), NULL),
               *single = tg_tensor_new(TG_F32, TG_SHAPE(4, 3), NULL);
@@ -511,7 +511,7 @@ static void test_bag_refuses(void **state)
         assert_tape_error(t, cases[i].code, cases[i].text);
         assert_params_error(params, cases[i].code, cases[i].text);
         assert_int_equal(tg_params_count(params), 0);
-        assert_true(tg_rng_position(rng) == 0);
+        assert_true(tg_rng_position(tg_run_rng(run)) == 0);
     }
     tg_nn_embedding_bag_config bare = {.mode = TG_BAG_SUM, .padding_index = TG_NO_PADDING, .std = 1, .norm_type = 2};
     tg_nn_embedding_bag_make(params, "bag", 4, 3, &bare);
@@ -543,7 +543,7 @@ static void test_bag_refuses(void **state)
     }
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 enum { B = 2, T = 3, C = 8, HEADS = 2, V = 11 };
 
 typedef struct fixture {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_tape *tape;
     tg_tensor *x, *row, *permuted; /* (B,T,C), (C) and (C,T,B): leaves */
@@ -61,12 +61,12 @@ static void make_modules(fixture *f, tg_position kind)
 
 static fixture fixture_make(tg_position kind)
 {
-    fixture f = {.rng = tg_rng_new(123)};
-    f.params = tg_params_new(TG_F32, f.rng);
-    f.tape = tg_tape_new(f.rng, NULL);
-    f.x = drawn_leaf(f.rng, TG_SHAPE(B, T, C));
-    f.row = drawn_leaf(f.rng, TG_SHAPE(C));
-    f.permuted = drawn_leaf(f.rng, TG_SHAPE(C, T, B));
+    fixture f = {.run = tg_run_new(123)};
+    f.params = tg_params_new(f.run, TG_F32);
+    f.tape = tg_tape_new(f.run, NULL);
+    f.x = drawn_leaf(tg_run_rng(f.run), TG_SHAPE(B, T, C));
+    f.row = drawn_leaf(tg_run_rng(f.run), TG_SHAPE(C));
+    f.permuted = drawn_leaf(tg_run_rng(f.run), TG_SHAPE(C, T, B));
     f.ids = tensor_i32(TG_SHAPE(B, T), (int32_t[]){1, 5, 3, 0, 10, 1});
     f.cache = tg_kv_cache_new(TG_F32, 2, B, HEADS, 2 * T, C, NULL);
     make_modules(&f, kind);
@@ -83,7 +83,7 @@ static void fixture_free(fixture *f)
     tg_release(f->x);
     tg_tape_free(f->tape);
     tg_params_free(f->params);
-    tg_rng_free(f->rng);
+    tg_run_free(f->run);
 }
 
 /* ---- the calls ---- */
@@ -213,7 +213,7 @@ static observed observe(const fixture *f)
     memset(&now, 0, sizeof now);
     now.stats = tg_tape_get_stats(f->tape);
     now.stats.idle_bytes = 0; /* a failed call may leave memory in the pool */
-    tg_rng_copy(&now.rng, f->rng);
+    tg_rng_copy(&now.rng, tg_run_rng(f->run));
     for (int layer = 0; layer < 2; layer++) {
         now.pending[layer] = tg_kv_cache_pending(f->cache, layer);
     }
@@ -262,7 +262,7 @@ static bool fail_at(size_t c, tg_position kind, size_t k, bool detect, const tg_
         tg_tape_config config = tg_tape_config_default();
         config.detect_freed_results = true;
         tg_tape_free(f.tape);
-        f.tape = tg_tape_new(f.rng, &config);
+        f.tape = tg_tape_new(f.run, &config);
     }
     observed before = observe(&f);
     allocator_arm(&counting, k, false);
@@ -317,7 +317,7 @@ static void test_late_error(void **state)
     fixture f = fixture_make(TG_POSITION_NONE);
     tg_tensor *usual = values_of("block", &f, block(&f));
     tg_tape_reset(f.tape);
-    tg_rng_seed(f.rng, 5);
+    tg_rng_seed(tg_run_rng(f.run), 5);
     tg_tensor *bias = f.block.feed_forward.down.bias;
     f.block.feed_forward.down.bias = f.x;
     observed before = observe(&f);

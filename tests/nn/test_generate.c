@@ -9,7 +9,7 @@
 #define V 40
 #define CONTEXT 9
 
-static tg_rng *rng;
+static tg_run *run;
 static tg_params *params;
 static tg_gpt *model;
 static tg_tape *tape;
@@ -34,10 +34,10 @@ static int set_up(void **state)
 {
     (void)state;
     const tg_gpt_config config = small_config();
-    rng = tg_rng_new(4);
-    params = tg_params_new(TG_F64, rng);
+    run = tg_run_new(4);
+    params = tg_params_new(run, TG_F64);
     model = tg_gpt_new(params, &config);
-    tape = tg_tape_new(rng, NULL);
+    tape = tg_tape_new(run, NULL);
     return model && tape ? 0 : -1;
 }
 
@@ -47,7 +47,7 @@ static int tear_down(void **state)
     tg_tape_free(tape);
     tg_gpt_free(model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return 0;
 }
 
@@ -64,12 +64,12 @@ static void test_cache_changes_nothing(void **state)
                 config.sample.greedy = !sampled;
                 config.sample.temperature = sampled ? 2 : 1;
                 config.use_cache = true;
-                tg_rng_seed(rng, seed);
+                tg_rng_seed(tg_run_rng(run), seed);
                 assert_int_equal(tg_gpt_generate(tape, model, prompt, length, cached, &config), wanted);
-                uint64_t position = tg_rng_position(rng);
+                uint64_t position = tg_rng_position(tg_run_rng(run));
                 assert_int_equal(position, sampled ? 2 * V * wanted : 0);
                 config.use_cache = false;
-                tg_rng_seed(rng, seed);
+                tg_rng_seed(tg_run_rng(run), seed);
                 assert_int_equal(tg_gpt_generate(tape, model, prompt, length, plain, &config), wanted);
                 assert_memory_equal(cached, plain, sizeof plain);
             }
@@ -89,7 +89,7 @@ static void test_cache_changes_nothing_for_any_position(void **state)
             c.tied_head = false;
             c.path = (tg_attention_path)path;
             c.position = (tg_position)kind;
-            tg_params *own = tg_params_new(TG_F64, rng);
+            tg_params *own = tg_params_new(run, TG_F64);
             tg_gpt *other = tg_gpt_new(own, &c);
             assert_non_null(other);
             int32_t ids[2][14];
@@ -98,7 +98,7 @@ static void test_cache_changes_nothing_for_any_position(void **state)
             config.sample.greedy = false;
             for (int cached = 0; cached < 2; cached++) {
                 config.use_cache = cached;
-                tg_rng_seed(rng, 6);
+                tg_rng_seed(tg_run_rng(run), 6);
                 assert_int_equal(tg_gpt_generate(tape, other, prompt, 3, ids[cached], &config), 14);
             }
             assert_memory_equal(ids[0], ids[1], sizeof ids[0]);
@@ -158,10 +158,10 @@ static void test_default_config(void **state)
     tg_gpt_generate_config config = tg_gpt_generate_config_default();
     assert_true(config.max_new_tokens == 50 && config.use_cache && config.end_token == -1 && config.sample.greedy);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 4, expected, &config), 50);
-    uint64_t position = tg_rng_position(rng);
+    uint64_t position = tg_rng_position(tg_run_rng(run));
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 4, ids, NULL), 50);
     assert_memory_equal(ids, expected, sizeof ids);
-    assert_true(tg_rng_position(rng) == position);
+    assert_true(tg_rng_position(tg_run_rng(run)) == position);
 }
 
 static int32_t heard[20];
@@ -181,7 +181,7 @@ static void test_ends(void **state)
     tg_gpt_generate_config config = tg_gpt_generate_config_default();
     config.max_new_tokens = 10;
     config.sample.greedy = false;
-    tg_rng_seed(rng, 1);
+    tg_rng_seed(tg_run_rng(run), 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, ids, &config), 10);
 
     /* where ids[4] comes for the first time: generation ends before it */
@@ -190,7 +190,7 @@ static void test_ends(void **state)
         first++;
     }
     config.end_token = ids[4];
-    tg_rng_seed(rng, 1);
+    tg_rng_seed(tg_run_rng(run), 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, again, &config), first);
     assert_memory_equal(again, ids, (size_t)first * sizeof *ids);
 
@@ -201,12 +201,12 @@ static void test_ends(void **state)
     /* at once: nothing is new, and nobody hears of it */
     config.end_token = ids[0];
     again[0] = -7;
-    tg_rng_seed(rng, 1);
+    tg_rng_seed(tg_run_rng(run), 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, again, &config), 0);
-    assert_true(again[0] == -7 && heard_count == 0 && tg_rng_position(rng) == 2 * V);
+    assert_true(again[0] == -7 && heard_count == 0 && tg_rng_position(tg_run_rng(run)) == 2 * V);
 
     config.end_token = -1;
-    tg_rng_seed(rng, 1);
+    tg_rng_seed(tg_run_rng(run), 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, again, &config), 3);
     assert_int_equal(heard_count, 3);
     assert_memory_equal(heard, ids, 3 * sizeof *ids);
@@ -232,11 +232,11 @@ static void test_fails_in_the_middle(void **state)
     config.sample.greedy = false;
     config.on_token = spoil;
     config.context = &steps;
-    tg_rng_seed(rng, 1);
+    tg_rng_seed(tg_run_rng(run), 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, ids, &config), -1);
     assert_tape_error(tape, TG_ERROR_VALUE, "gpt_generate: sample: logit nan of token 0;");
     assert_int_equal(steps, 2);
-    assert_true(ids[0] == -7 && tg_rng_position(rng) == 0 && tg_tape_is_recording(tape) && tg_tape_is_training(tape));
+    assert_true(ids[0] == -7 && tg_rng_position(tg_run_rng(run)) == 0 && tg_tape_is_recording(tape) && tg_tape_is_training(tape));
     assert_int_equal(tg_tape_get_stats(tape).results, 0);
 }
 
@@ -264,11 +264,11 @@ static void assert_refused(const int32_t *text, int64_t count, const tg_gpt_gene
                            const char *message)
 {
     int32_t ids[4] = {-7, -7, -7, -7};
-    uint64_t position = tg_rng_position(rng);
+    uint64_t position = tg_rng_position(tg_run_rng(run));
     assert_int_equal(tg_gpt_generate(tape, model, text, count, ids, config), -1);
     assert_tape_error(tape, code, message);
     assert_int_equal(ids[0], -7);
-    assert_true(tg_rng_position(rng) == position);
+    assert_true(tg_rng_position(tg_run_rng(run)) == position);
 }
 
 static void test_refuses(void **state)
@@ -323,7 +323,7 @@ static void test_without_memory(void **state)
     tg_gpt_generate_config config = tg_gpt_generate_config_default();
     config.max_new_tokens = 6;
     config.sample.greedy = false;
-    tg_rng_seed(rng, 1);
+    tg_rng_seed(tg_run_rng(run), 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 5, expected, &config), 6);
     /* one allocation fails, or all from the k-th on */
     for (int way = 0; way < 4; way++) {
@@ -332,8 +332,8 @@ static void test_without_memory(void **state)
         for (size_t k = 1; !finished; k++) {
             counting_allocator counting;
             allocator_install(&counting);
-            tg_tape *fresh = tg_tape_new(rng, NULL);
-            tg_rng_seed(rng, 1);
+            tg_tape *fresh = tg_tape_new(run, NULL);
+            tg_rng_seed(tg_run_rng(run), 1);
             ids[0] = -7;
             allocator_arm(&counting, k, way % 2);
             finished = tg_gpt_generate(fresh, model, prompt, 5, ids, &config) == 6;
@@ -341,9 +341,9 @@ static void test_without_memory(void **state)
             if (!finished) {
                 assert_int_equal(tg_tape_error(fresh)->code, TG_ERROR_MEMORY);
                 assert_int_equal(tg_tape_get_stats(fresh).results, 0);
-                assert_true(ids[0] == -7 && tg_rng_position(rng) == 0);
+                assert_true(ids[0] == -7 && tg_rng_position(tg_run_rng(run)) == 0);
                 assert_true(tg_tape_is_recording(fresh) && tg_tape_is_training(fresh));
-                tg_tape_clear_error(fresh);
+                clear_tape_error(fresh);
                 assert_int_equal(tg_gpt_generate(fresh, model, prompt, 5, ids, &config), 6);
             }
             assert_memory_equal(ids, expected, sizeof ids);
@@ -396,11 +396,11 @@ static void test_texts_end_one_by_one(void **state)
     tg_gpt_generate_config config = tg_gpt_generate_config_default();
     config.max_new_tokens = 9;
     config.sample.greedy = false;
-    tg_rng_seed(rng, 5);
+    tg_rng_seed(tg_run_rng(run), 5);
     assert_true(tg_gpt_generate_batch(tape, model, prompts, prompt_counts, TEXTS, ids[0], counts, &config));
     config.end_token = ids[1][0]; /* prompt 1 is the shortest, so this is the first draw */
     memset(again, 0xff, sizeof again);
-    tg_rng_seed(rng, 5);
+    tg_rng_seed(tg_run_rng(run), 5);
     assert_true(tg_gpt_generate_batch(tape, model, prompts, prompt_counts, TEXTS, again[0], counts, &config));
     assert_int_equal(counts[1], 0);
     bool goes_on = false;
@@ -412,13 +412,13 @@ static void test_texts_end_one_by_one(void **state)
     }
     assert_true(goes_on);
     config.end_token = -1;
-    tg_rng_seed(rng, 6);
+    tg_rng_seed(tg_run_rng(run), 6);
     assert_true(tg_gpt_generate_batch(tape, model, prompts, prompt_counts, 1, ids[0], counts, &config));
-    uint64_t position = tg_rng_position(rng);
-    tg_rng_seed(rng, 6);
+    uint64_t position = tg_rng_position(tg_run_rng(run));
+    tg_rng_seed(tg_run_rng(run), 6);
     assert_int_equal(tg_gpt_generate(tape, model, prompts, prompt_counts[0], again[0], &config), 9);
     assert_memory_equal(ids[0], again[0], sizeof ids[0]);
-    assert_true(tg_rng_position(rng) == position);
+    assert_true(tg_rng_position(tg_run_rng(run)) == position);
 }
 
 static void assert_batch_refused(const int64_t *counts, int64_t texts, const tg_gpt_generate_config *config,
@@ -426,10 +426,10 @@ static void assert_batch_refused(const int64_t *counts, int64_t texts, const tg_
 {
     int32_t ids[4 * TEXTS] = {-7};
     int64_t new_counts[TEXTS] = {-7};
-    uint64_t position = tg_rng_position(rng);
+    uint64_t position = tg_rng_position(tg_run_rng(run));
     assert_false(tg_gpt_generate_batch(tape, model, prompts, counts, texts, ids, new_counts, config));
     assert_tape_error(tape, code, message);
-    assert_true(ids[0] == -7 && new_counts[0] == -7 && tg_rng_position(rng) == position);
+    assert_true(ids[0] == -7 && new_counts[0] == -7 && tg_rng_position(tg_run_rng(run)) == position);
     assert_int_equal(tg_tape_get_stats(tape).results, 0);
 }
 

@@ -27,7 +27,7 @@ static tg_gpt_config small(void)
 }
 
 typedef struct fixture {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_gpt *model;
     tg_tape *tape;
@@ -42,11 +42,11 @@ static fixture fixture_make(const tg_gpt_config *config, tg_dtype dtype)
         ids[i] = (i * i * 7 + 3) % V;
         targets[i] = (i * i * i * 5 + 1) % V;
     }
-    fixture f = {.rng = tg_rng_new(123)};
-    f.params = tg_params_new(dtype, f.rng);
+    fixture f = {.run = tg_run_new(123)};
+    f.params = tg_params_new(f.run, dtype);
     f.model = tg_gpt_new(f.params, config);
     assert_string_equal(tg_params_error(f.params)->text, "");
-    f.tape = tg_tape_new(f.rng, NULL);
+    f.tape = tg_tape_new(f.run, NULL);
     f.ids = tensor_i32(TG_SHAPE(2, LENGTH), ids);
     f.targets = tensor_i32(TG_SHAPE(2, LENGTH), targets);
     return f;
@@ -59,7 +59,7 @@ static void fixture_free(fixture *f)
     tg_tape_free(f->tape);
     tg_gpt_free(f->model);
     tg_params_free(f->params);
-    tg_rng_free(f->rng);
+    tg_run_free(f->run);
 }
 
 /* ---- goldens ---- */
@@ -234,7 +234,7 @@ static void check_run(const golden_file *of, tg_attention_path path, tg_dtype dt
     tg_tensor *logits = NULL, *loss = NULL;
     while (read_golden(file, of->dtype, &g)) {
         if (strcmp(g.name, "logits") == 0) {
-            tg_rng_seed(f.rng, 7);
+            tg_rng_seed(tg_run_rng(f.run), 7);
             logits = tg_gpt_forward(f.tape, f.model, f.ids, NULL);
             assert_true(distance(logits, &g) < (both_f64 ? 1e-13 : 1e-5));
         } else if (strcmp(g.name, "loss") == 0) {
@@ -323,10 +323,10 @@ static void test_loss(void **state)
         }
         tg_tape_reset(f[0].tape);
         ((int32_t *)tg_tensor_data_mut(f[0].targets))[4] = V;
-        uint32_t next = tg_rng_u32(f[1].rng);
+        uint32_t next = tg_rng_u32(tg_run_rng(f[1].run));
         assert_null(tg_gpt_loss(f[0].tape, f[0].model, f[0].ids, f[0].targets, NULL));
         assert_tape_error(f[0].tape, TG_ERROR_RANGE, "linear_cross_entropy: target 31 at [0,4] is outside [0,31)");
-        assert_int_equal(tg_rng_u32(f[0].rng), next);
+        assert_int_equal(tg_rng_u32(tg_run_rng(f[0].run)), next);
         fixture_free(&f[0]);
         fixture_free(&f[1]);
     }
@@ -380,14 +380,14 @@ static void test_evaluation_draws_nothing(void **state)
     /* with dropout */
     tg_gpt_config config = config_of(&files[1]);
     fixture f = fixture_make(&config, TG_F32);
-    uint64_t position = tg_rng_position(f.rng);
+    uint64_t position = tg_rng_position(tg_run_rng(f.run));
     tg_tape_set_training(f.tape, false);
     assert_non_null(tg_gpt_forward(f.tape, f.model, f.ids, NULL));
-    assert_true(tg_rng_position(f.rng) == position);
+    assert_true(tg_rng_position(tg_run_rng(f.run)) == position);
     tg_tape_set_training(f.tape, true);
     tg_gpt_forward(f.tape, f.model, f.ids, NULL);
     /* two outputs per value: the embeddings, and in each layer the weights and two shortcuts */
-    assert_int_equal(tg_rng_position(f.rng) - position, 2 * (288 + 2 * (2 * 2 * 81 + 2 * 288)));
+    assert_int_equal(tg_rng_position(tg_run_rng(f.run)) - position, 2 * (288 + 2 * (2 * 2 * 81 + 2 * 288)));
     fixture_free(&f);
 }
 
@@ -424,8 +424,8 @@ static void test_named(void **state)
             assert_int_equal(count, cases[i].parameters);
             continue;
         }
-        tg_rng *rng = tg_rng_new(1);
-        tg_params *params = tg_params_new(TG_F32, rng);
+        tg_run *run = tg_run_new(1);
+        tg_params *params = tg_params_new(run, TG_F32);
         tg_gpt *model = tg_gpt_new(params, &c);
         assert_int_equal(tg_params_value_count(params), count - c.vocabulary * c.width);
         const tg_gpt_config *own = tg_gpt_get_config(model);
@@ -433,7 +433,7 @@ static void test_named(void **state)
         assert_int_equal(tg_gpt_dtype(model), TG_F32);
         tg_gpt_free(model);
         tg_params_free(params);
-        tg_rng_free(rng);
+        tg_run_free(run);
     }
     c.width = 77;
     const char *others[] = {"gpt3", "GPT2-small", ""};
@@ -462,15 +462,15 @@ static void test_named(void **state)
 /* Nothing is added and nothing drawn. */
 static void assert_not_made(const tg_gpt_config *config, const char *text)
 {
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     assert_null(tg_gpt_new(params, config));
     assert_string_equal(tg_params_error(params)->text, text);
     assert_params_error(params, TG_ERROR_VALUE, text);
     assert_int_equal(tg_params_count(params), 0);
-    assert_true(tg_rng_position(rng) == 0);
+    assert_true(tg_rng_position(tg_run_rng(run)) == 0);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_refuses_configurations(void **state)
@@ -528,11 +528,11 @@ static void test_refuses_configurations(void **state)
 /* The call fails with just this text, and draws nothing. */
 static void assert_refused(fixture *f, const tg_gpt *model, tg_tensor *ids, tg_code code, const char *text)
 {
-    uint64_t position = tg_rng_position(f->rng);
+    uint64_t position = tg_rng_position(tg_run_rng(f->run));
     assert_null(tg_gpt_forward(f->tape, model, ids, NULL));
     assert_string_equal(tg_tape_error(f->tape)->text, text);
     assert_tape_error(f->tape, code, text);
-    assert_true(tg_rng_position(f->rng) == position);
+    assert_true(tg_rng_position(tg_run_rng(f->run)) == position);
 }
 
 static void test_refuses_inputs(void **state)

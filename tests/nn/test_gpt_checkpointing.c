@@ -8,7 +8,7 @@
 enum { B = 2, T = 24, V = 61, WIDTH = 48, STEPS = 2 };
 
 typedef struct training {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_gpt *model;
     tg_optim *optim;
@@ -18,7 +18,7 @@ typedef struct training {
 
 static training training_make(tg_position position, tg_attention_path path, int64_t layers, bool in_spans)
 {
-    training m = {.rng = tg_rng_new(7)};
+    training m = {.run = tg_run_new(7)};
     tg_gpt_config config = tg_gpt_config_default();
     config.vocabulary = V;
     config.context = T;
@@ -30,10 +30,10 @@ static training training_make(tg_position position, tg_attention_path path, int6
     config.position = position;
     config.path = path;
     config.activation_checkpointing = in_spans;
-    m.params = tg_params_new(TG_F32, m.rng);
+    m.params = tg_params_new(m.run, TG_F32);
     m.model = tg_gpt_new(m.params, &config);
     m.optim = tg_adamw_new(m.params, NULL);
-    m.tape = tg_tape_new(m.rng, NULL);
+    m.tape = tg_tape_new(m.run, NULL);
     m.inputs = tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL);
     m.targets = tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL);
     return m;
@@ -47,15 +47,15 @@ static void training_free(training *m)
     tg_optim_free(m->optim);
     tg_gpt_free(m->model);
     tg_params_free(m->params);
-    tg_rng_free(m->rng);
+    tg_run_free(m->run);
 }
 
 static bool step(training *m)
 {
     tg_tape_reset(m->tape);
     tg_optim_zero_grad(m->optim);
-    return tg_tensor_fill_randint(m->inputs, m->rng, 0, V, NULL) &&
-           tg_tensor_fill_randint(m->targets, m->rng, 0, V, NULL) &&
+    return tg_tensor_fill_randint(m->inputs, tg_run_rng(m->run), 0, V, NULL) &&
+           tg_tensor_fill_randint(m->targets, tg_run_rng(m->run), 0, V, NULL) &&
            tg_backward(m->tape, tg_gpt_loss(m->tape, m->model, m->inputs, m->targets, NULL), NULL) &&
            tg_optim_step(m->optim);
 }
@@ -87,7 +87,7 @@ static void test_training(void **state)
             }
         }
         compare(m[0].params, m[1].params, tg_position_name((tg_position)(k / 4)));
-        assert_true(tg_rng_position(m[0].rng) == tg_rng_position(m[1].rng));
+        assert_true(tg_rng_position(tg_run_rng(m[0].run)) == tg_rng_position(tg_run_rng(m[1].run)));
         training_free(&m[0]);
         training_free(&m[1]);
     }
@@ -102,7 +102,7 @@ static double activations(int64_t layers, bool in_spans)
     assert_true(step(&m));
     tg_tape_reset(m.tape);
     tg_tape_free(m.tape);
-    m.tape = tg_tape_new(m.rng, NULL);
+    m.tape = tg_tape_new(m.run, NULL);
     size_t before = meter.now;
     meter.most = meter.now;
     assert_true(step(&m));
@@ -167,18 +167,18 @@ static void test_out_of_memory(void **state)
         counting_allocator counting;
         allocator_install(&counting);
         training m = training_make(TG_POSITION_ROTARY, TG_ATTENTION_FUSED, 2, true);
-        tg_rng_copy(saved, m.rng);
+        tg_rng_copy(saved, tg_run_rng(m.run));
         allocator_arm(&counting, k, false);
         finished = step(&m);
         allocator_arm(&counting, 0, false);
         if (!finished) {
             assert_true(tg_tape_error(m.tape)->code == TG_ERROR_MEMORY ||
-                        tg_optim_error(m.optim)->code == TG_ERROR_MEMORY);
-            tg_tape_clear_error(m.tape);
-            tg_optim_clear_error(m.optim);
+                        optim_error(m.optim)->code == TG_ERROR_MEMORY);
+            clear_tape_error(m.tape);
+            clear_optim_error(m.optim);
             assert_null(tg_activation_checkpoint_end(m.tape, m.inputs));
             assert_tape_error(m.tape, TG_ERROR_STATE, "no span is open");
-            tg_rng_copy(m.rng, saved);
+            tg_rng_copy(tg_run_rng(m.run), saved);
             assert_true(step(&m));
         }
         compare(expected.params, m.params, "after a failure");

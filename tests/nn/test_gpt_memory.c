@@ -25,7 +25,8 @@ static tg_gpt_config small(void)
 }
 
 typedef struct training {
-    tg_rng *rng, *saved;
+    tg_run *run;
+    tg_rng *saved;
     tg_params *params;
     tg_gpt *model;
     tg_optim *adam;
@@ -42,14 +43,14 @@ static training training_make(tg_attention_path path)
     }
     tg_gpt_config config = small();
     config.path = path;
-    training m = {.rng = tg_rng_new(123), .saved = tg_rng_new(0)};
-    m.params = tg_params_new(TG_F32, m.rng);
+    training m = {.run = tg_run_new(123), .saved = tg_rng_new(0)};
+    m.params = tg_params_new(m.run, TG_F32);
     m.model = tg_gpt_new(m.params, &config);
     m.adam = tg_adamw_new(m.params, NULL);
-    m.tape = tg_tape_new(m.rng, NULL);
+    m.tape = tg_tape_new(m.run, NULL);
     m.ids = tensor_i32(TG_SHAPE(2, LENGTH), ids);
     m.targets = tensor_i32(TG_SHAPE(2, LENGTH), targets);
-    tg_rng_copy(m.saved, m.rng);
+    tg_rng_copy(m.saved, tg_run_rng(m.run));
     return m;
 }
 
@@ -61,7 +62,7 @@ static void training_free(training *m)
     tg_optim_free(m->adam);
     tg_gpt_free(m->model);
     tg_params_free(m->params);
-    tg_rng_free(m->rng);
+    tg_run_free(m->run);
     tg_rng_free(m->saved);
 }
 
@@ -111,11 +112,11 @@ static void check_step(tg_attention_path path, bool on)
             assert_true(k > 50);
         } else {
             assert_true(tg_tape_error(m.tape)->code == TG_ERROR_MEMORY ||
-                        tg_optim_error(m.adam)->code == TG_ERROR_MEMORY);
+                        optim_error(m.adam)->code == TG_ERROR_MEMORY);
             assert_true(checksum(m.params) == before);
-            tg_tape_clear_error(m.tape);
-            tg_optim_clear_error(m.adam);
-            tg_rng_copy(m.rng, m.saved);
+            clear_tape_error(m.tape);
+            clear_optim_error(m.adam);
+            tg_rng_copy(tg_run_rng(m.run), m.saved);
             assert_true(step(&m));
         }
         assert_true(checksum(m.params) == expected);
@@ -191,21 +192,21 @@ static void check_made(tg_position position, bool on)
 {
     tg_gpt_config config = small();
     config.position = position;
-    tg_rng *fresh = tg_rng_new(123);
-    tg_params *usual = tg_params_new(TG_F32, fresh);
+    tg_run *fresh = tg_run_new(123);
+    tg_params *usual = tg_params_new(fresh, TG_F32);
     tg_gpt *expected = tg_gpt_new(usual, &config);
     assert_non_null(expected);
-    uint64_t sum = checksum(usual), position_after = tg_rng_position(fresh);
+    uint64_t sum = checksum(usual), position_after = tg_rng_position(tg_run_rng(fresh));
     int64_t count = tg_params_count(usual);
     tg_gpt_free(expected);
     tg_params_free(usual);
-    tg_rng_free(fresh);
+    tg_run_free(fresh);
     bool finished = false;
     for (size_t k = 1; !finished; k++) {
         counting_allocator counting;
         allocator_install(&counting);
-        tg_rng *rng = tg_rng_new(123);
-        tg_params *params = tg_params_new(TG_F32, rng);
+        tg_run *run = tg_run_new(123);
+        tg_params *params = tg_params_new(run, TG_F32);
         allocator_arm(&counting, k, on);
         tg_gpt *model = tg_gpt_new(params, &config);
         allocator_arm(&counting, 0, false);
@@ -213,12 +214,12 @@ static void check_made(tg_position position, bool on)
         if (!model) {
             assert_int_equal(tg_params_error(params)->code, TG_ERROR_MEMORY);
             assert_int_equal(tg_params_count(params), 0);
-            assert_true(tg_rng_position(rng) == 0);
+            assert_true(tg_rng_position(tg_run_rng(run)) == 0);
             /* the error stays */
             assert_null(tg_gpt_new(params, &config));
             assert_int_equal(tg_params_error(params)->code, TG_ERROR_MEMORY);
             assert_int_equal(tg_params_count(params), 0);
-            tg_params_clear_error(params);
+            clear_params_error(params);
             model = tg_gpt_new(params, &config);
         } else {
             /* each parameter took more than one allocation, and all were among what failed */
@@ -226,11 +227,11 @@ static void check_made(tg_position position, bool on)
         }
         assert_string_equal(tg_params_error(params)->text, "");
         assert_int_equal(tg_params_count(params), count);
-        assert_true(tg_rng_position(rng) == position_after);
+        assert_true(tg_rng_position(tg_run_rng(run)) == position_after);
         assert_true(checksum(params) == sum);
         tg_gpt_free(model);
         tg_params_free(params);
-        tg_rng_free(rng);
+        tg_run_free(run);
         assert_int_equal(counting.live, 0);
         allocator_restore();
     }

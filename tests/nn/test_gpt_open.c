@@ -59,11 +59,11 @@ static void copy_model(const char *name)
 }
 
 /* Compares the logits with those of transformers. */
-static void assert_logits(tg_rng *rng, const tg_gpt *model, const char *name)
+static void assert_logits(tg_run *run, const tg_gpt *model, const char *name)
 {
     char path[300];
     snprintf(path, sizeof path, "%s/logits.npy", name);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tape_set_training(t, false);
     tg_tensor *ids = tg_tensor_new_from_npy(golden("ids.npy"), NULL);
     tg_tensor *expected = tg_tensor_new_from_npy(golden(path), NULL);
@@ -82,20 +82,20 @@ static void test_models_of_transformers(void **state)
     (void)state;
     static const char *const names[] = {"tied", "published", "sharded"};
     for (size_t i = 0; i < 6; i++) {
-        tg_rng *rng = tg_rng_new(1);
-        tg_params *params = tg_params_new(i < 3 ? TG_F32 : TG_F64, rng);
+        tg_run *run = tg_run_new(1);
+        tg_params *params = tg_params_new(run, i < 3 ? TG_F32 : TG_F64);
         tg_gpt_open_config config = tg_gpt_open_config_default();
         config.heads = 4;
         tg_gpt *model = tg_gpt_open(params, golden(names[i % 3]), &config);
         assert_string_equal(tg_params_error(params)->text, "");
-        assert_int_equal(tg_rng_position(rng), 0);
+        assert_int_equal(tg_rng_position(tg_run_rng(run)), 0);
         const tg_gpt_config *c = tg_gpt_get_config(model);
         assert_true(c->vocabulary == 31 && c->context == 12 && c->width == 16 && c->layers == 2 && c->heads == 4);
         assert_true(c->qkv_bias && c->tied_head == (i % 3 < 2) && c->dropout == 0.1);
-        assert_logits(rng, model, names[i % 3]);
+        assert_logits(run, model, names[i % 3]);
         tg_gpt_free(model);
         tg_params_free(params);
-        tg_rng_free(rng);
+        tg_run_free(run);
     }
 }
 
@@ -104,9 +104,9 @@ static void test_saved_model(void **state)
 {
     (void)state;
     tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     for (int k = 0; k < 4; k++) {
-        tg_params *params = tg_params_new(TG_F32, rng), *again = tg_params_new(TG_F32, rng);
+        tg_params *params = tg_params_new(run, TG_F32), *again = tg_params_new(run, TG_F32);
         tg_gpt_config config = tg_gpt_config_default();
         config.vocabulary = 9;
         config.context = 5;
@@ -134,21 +134,21 @@ static void test_saved_model(void **state)
         tg_params_free(again);
         tg_params_free(params);
     }
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* Opens the folder, which fails with this text; nothing is added or drawn. */
 static void assert_refused(tg_code code, const char *part)
 {
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_params_add(params, "own", TG_SHAPE(2));
     assert_null(tg_gpt_open(params, folder, NULL));
     assert_params_error(params, code, part);
     assert_int_equal(tg_params_count(params), 1);
-    assert_int_equal(tg_rng_position(rng), 0);
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), 0);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* The settings of the golden, and one more. */
@@ -201,15 +201,15 @@ static void test_accepted_configs(void **state)
     };
     copy_model("tied");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tg_rng *rng = tg_rng_new(1);
-        tg_params *params = tg_params_new(TG_F32, rng);
+        tg_run *run = tg_run_new(1);
+        tg_params *params = tg_params_new(run, TG_F32);
         write_config(cases[i], strlen(cases[i]));
         tg_gpt *model = tg_gpt_open(params, folder, NULL);
         assert_string_equal(tg_params_error(params)->text, "");
-        assert_logits(rng, model, "tied");
+        assert_logits(run, model, "tied");
         tg_gpt_free(model);
         tg_params_free(params);
-        tg_rng_free(rng);
+        tg_run_free(run);
     }
 }
 
@@ -282,15 +282,15 @@ static void test_tied_head_in_the_file(void **state)
                                            "'transformer.wte.weight' differ");
             continue;
         }
-        tg_rng *rng = tg_rng_new(1);
-        tg_params *params = tg_params_new(TG_F32, rng);
+        tg_run *run = tg_run_new(1);
+        tg_params *params = tg_params_new(run, TG_F32);
         tg_gpt *model = tg_gpt_open(params, folder, NULL);
         assert_string_equal(tg_params_error(params)->text, "");
         assert_true(tg_gpt_get_config(model)->tied_head);
-        assert_logits(rng, model, "tied");
+        assert_logits(run, model, "tied");
         tg_gpt_free(model);
         tg_params_free(params);
-        tg_rng_free(rng);
+        tg_run_free(run);
     }
 }
 
@@ -298,8 +298,8 @@ static void test_bad_arguments(void **state)
 {
     (void)state;
     tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt_open_config config = tg_gpt_open_config_default();
     config.names = (tg_gpt_names)2;
     assert_null(tg_gpt_open(params, folder, &config));
@@ -323,14 +323,14 @@ static void test_bad_arguments(void **state)
     assert_error(&error, TG_ERROR_FILE, "'nowhere/model.safetensors");
     tg_gpt_free(model);
     tg_params_free(params);
-    params = tg_params_new(TG_F32, rng);
+    params = tg_params_new(run, TG_F32);
     rotary.position = TG_POSITION_ROTARY;
     model = tg_gpt_new(params, &rotary);
     assert_false(tg_gpt_save(model, folder, NULL, &error));
     assert_error(&error, TG_ERROR_VALUE, "the model has rotary positions; GPT2LMHeadModel has only learned ones");
     tg_gpt_free(model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

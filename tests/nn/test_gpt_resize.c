@@ -5,7 +5,7 @@
 #include "support.h"
 
 typedef struct job {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_gpt *model;
     tg_optim *optim;
@@ -27,11 +27,11 @@ static tg_gpt_config config_of(int64_t vocabulary, int64_t context, int64_t widt
 
 static job begin(tg_gpt_config config)
 {
-    job j = {.rng = tg_rng_new(3)};
-    j.params = tg_params_new(TG_F64, j.rng);
+    job j = {.run = tg_run_new(3)};
+    j.params = tg_params_new(j.run, TG_F64);
     j.model = tg_gpt_new(j.params, &config);
     j.optim = tg_adam_new(j.params, NULL);
-    j.tape = tg_tape_new(j.rng, NULL);
+    j.tape = tg_tape_new(j.run, NULL);
     assert_non_null(j.model);
     assert_non_null(j.optim);
     return j;
@@ -43,7 +43,7 @@ static void end(job *j)
     tg_tape_free(j->tape);
     tg_gpt_free(j->model);
     tg_params_free(j->params);
-    tg_rng_free(j->rng);
+    tg_run_free(j->run);
 }
 
 static tg_tensor *logits(job *j, int64_t length, const int32_t *ids)
@@ -74,9 +74,9 @@ static void test_vocabulary(void **state)
         tg_tensor *before = tg_tensor_new_copy(logits(&j, 3, (int32_t[]){4, 1, 0}), NULL);
         tg_tape_reset(j.tape);
         tg_rng *twin = tg_rng_new(0);
-        tg_rng_copy(twin, j.rng);
+        tg_rng_copy(twin, tg_run_rng(j.run));
         tg_error error = TG_NO_ERROR;
-        assert_true(tg_gpt_resize_vocabulary(j.model, 8, &error));
+        assert_true(tg_gpt_resize_vocabulary(j.model, 8));
         assert_int_equal(tg_gpt_get_config(j.model)->vocabulary, 8);
         tg_tensor *after = logits(&j, 3, (int32_t[]){4, 1, 0});
         assert_true(tg_shape_equal(tg_tensor_shape(after), TG_SHAPE(1, 3, 8)));
@@ -96,15 +96,15 @@ static void test_vocabulary(void **state)
         assert_memory_equal(head + 30, tg_tensor_data(rows), 18 * sizeof(double));
         tg_tape_reset(j.tape);
         /* until the optimizer follows, the tables cannot change again */
-        assert_false(tg_gpt_resize_vocabulary(j.model, 9, &error));
+        assert_false(tg_gpt_resize_vocabulary(j.model, 9));
         assert_error(&error, TG_ERROR_STATE, "an optimizer that holds it has made no step since");
         assert_int_equal(tg_gpt_get_config(j.model)->vocabulary, 8);
         step(&j, (int32_t[]){7, 1, 6});
         assert_int_equal(tg_optim_steps(j.optim, "tok_emb.weight"), 2);
-        assert_true(tg_gpt_resize_vocabulary(j.model, 5, &error));
+        assert_true(tg_gpt_resize_vocabulary(j.model, 5));
         assert_null(logits(&j, 3, (int32_t[]){7, 1, 6}));
         assert_tape_error(j.tape, TG_ERROR_RANGE, "id 7 at [0,0] is outside [0,5)");
-        assert_false(tg_gpt_resize_vocabulary(j.model, 0, &error));
+        assert_false(tg_gpt_resize_vocabulary(j.model, 0));
         assert_error(&error, TG_ERROR_SHAPE, "0 rows");
         assert_int_equal(tg_gpt_get_config(j.model)->vocabulary, 5);
         tg_release(rows);
@@ -124,20 +124,20 @@ static void test_vocabulary_of_uneven_tables(void **state)
     tg_tensor_fill(head, 1, NULL);
     assert_true(tg_tensor_resize_rows(table, 4, &error));
     /* the optimizer has not followed yet: neither table changes, and nothing is drawn */
-    uint64_t position = tg_rng_position(j.rng);
-    assert_false(tg_gpt_resize_vocabulary(j.model, 10, &error));
+    uint64_t position = tg_rng_position(tg_run_rng(j.run));
+    assert_false(tg_gpt_resize_vocabulary(j.model, 10));
     assert_error(&error, TG_ERROR_STATE, "an optimizer that holds it has made no step since");
-    assert_true(tg_tensor_size(table, 0) == 4 && tg_tensor_size(head, 0) == 8 && tg_rng_position(j.rng) == position);
+    assert_true(tg_tensor_size(table, 0) == 4 && tg_tensor_size(head, 0) == 8 && tg_rng_position(tg_run_rng(j.run)) == position);
     tg_optim_free(j.optim);
     j.optim = NULL;
-    assert_true(tg_gpt_resize_vocabulary(j.model, 10, &error));
+    assert_true(tg_gpt_resize_vocabulary(j.model, 10));
     for (int i = 0; i < 60; i++) {
         assert_true((tg_tensor_value_at(head, i) == 1) == (i < 48));
         assert_true(tg_tensor_value_at(table, i) != 0);
     }
     int64_t sizes[] = {INT64_MIN, 0, INT64_C(3000000000), INT64_MAX};
     for (int i = 0; i < 4; i++) {
-        assert_false(tg_gpt_resize_vocabulary(j.model, sizes[i], &error));
+        assert_false(tg_gpt_resize_vocabulary(j.model, sizes[i]));
         assert_error(&error, TG_ERROR_SHAPE, "it must be 1 to 2147483647");
     }
     end(&j);
@@ -155,16 +155,16 @@ static void test_vocabulary_out_of_memory(void **state)
     size_t k = 0;
     while (!done) {
         tg_error error = TG_NO_ERROR;
-        uint64_t position = tg_rng_position(j.rng);
+        uint64_t position = tg_rng_position(tg_run_rng(j.run));
         allocator_arm(&counting, ++k, false);
-        done = tg_gpt_resize_vocabulary(j.model, 9, &error);
+        done = tg_gpt_resize_vocabulary(j.model, 9);
         allocator_arm(&counting, 0, false);
         int64_t rows = done ? 9 : 5;
         assert_int_equal(error.code, done ? TG_OK : TG_ERROR_MEMORY);
         assert_int_equal(tg_tensor_size(tg_params_find(j.params, "tok_emb.weight"), 0), rows);
         assert_int_equal(tg_tensor_size(tg_params_find(j.params, "out_head.weight"), 0), rows);
         assert_int_equal(tg_gpt_get_config(j.model)->vocabulary, rows);
-        assert_true((tg_rng_position(j.rng) == position) == !done);
+        assert_true((tg_rng_position(tg_run_rng(j.run)) == position) == !done);
     }
     assert_true(k > 5);
     end(&j);
@@ -187,14 +187,14 @@ static void test_context(void **state)
         double last = table ? tg_tensor_value_at(table, 2 * 8 + 5) : 0;
         if (kind == TG_POSITION_RELATIVE_KEY || kind == TG_POSITION_RELATIVE_KEY_QUERY) {
             /* their tables have a row for each distance */
-            assert_false(tg_gpt_extend_context(j.model, 5, &error));
+            assert_false(tg_gpt_extend_context(j.model, 5));
             assert_error(&error, TG_ERROR_VALUE, "context");
             assert_int_equal(tg_gpt_get_config(j.model)->context, 3);
             tg_release(before);
             end(&j);
             continue;
         }
-        assert_true(tg_gpt_extend_context(j.model, 5, &error));
+        assert_true(tg_gpt_extend_context(j.model, 5));
         assert_non_null(logits(&j, 5, ids));
         if (kind == TG_POSITION_LEARNED) {
             /* stretched: the last position is still the last one */
@@ -212,16 +212,16 @@ static void test_context(void **state)
             assert_float_equal(tg_tensor_value_at(table, 4 * 8 + 7), cos(4 / 1000.0), 1e-14);
         }
         tg_tape_reset(j.tape);
-        assert_false(tg_gpt_extend_context(j.model, 4, &error));
+        assert_false(tg_gpt_extend_context(j.model, 4));
         assert_error(&error, TG_ERROR_RANGE, "gpt_extend_context: context 4; the context is 5 and cannot shrink");
         assert_int_equal(tg_gpt_get_config(j.model)->context, 5);
         tg_release(before);
         end(&j);
     }
     tg_error error = TG_NO_ERROR;
-    assert_false(tg_gpt_extend_context(NULL, 4, &error));
+    assert_false(tg_gpt_extend_context(NULL, 4));
     assert_error(&error, TG_ERROR_STATE, "the model is NULL");
-    assert_false(tg_gpt_resize_vocabulary(NULL, 4, &error));
+    assert_false(tg_gpt_resize_vocabulary(NULL, 4));
     assert_error(&error, TG_ERROR_STATE, "the model is NULL");
 }
 
@@ -232,19 +232,19 @@ static void test_context_of_one(void **state)
     job j = begin(config_of(5, 1, 8, true, TG_POSITION_LEARNED));
     tg_error error = TG_NO_ERROR;
     tg_tensor *table = tg_params_find(j.params, "pos_emb.weight");
-    assert_true(tg_gpt_extend_context(j.model, 3, &error));
+    assert_true(tg_gpt_extend_context(j.model, 3));
     for (int i = 0; i < 24; i++) {
         assert_true(tg_tensor_value_at(table, i) == tg_tensor_value_at(table, i % 8));
     }
     assert_true(tg_tensor_set_rows_frozen(table, 1, 1, true, &error));
-    assert_false(tg_gpt_extend_context(j.model, 4, &error));
+    assert_false(tg_gpt_extend_context(j.model, 4));
     assert_error(&error, TG_ERROR_STATE, "rows of the table are frozen");
     assert_int_equal(tg_gpt_get_config(j.model)->context, 3);
     tg_tensor *targets = tensor_i32(TG_SHAPE(1, 3), (int32_t[]){1, 2, 3});
     tg_tensor *y = logits(&j, 3, (int32_t[]){1, 2, 3});
     assert_true(tg_backward(j.tape, tg_cross_entropy(j.tape, y, targets, NULL), NULL));
     /* with a gradient, but nothing to do */
-    assert_true(tg_gpt_extend_context(j.model, 3, &error));
+    assert_true(tg_gpt_extend_context(j.model, 3));
     tg_release(targets);
     end(&j);
 }

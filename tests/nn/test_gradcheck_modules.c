@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static tg_rng *rng;
+static tg_run *run;
 static tg_params *params;
 
 static int set_up(void **state)
 {
     (void)state;
-    rng = tg_rng_new(31);
-    params = tg_params_new(TG_F64, rng);
+    run = tg_run_new(31);
+    params = tg_params_new(run, TG_F64);
     return params ? 0 : -1;
 }
 
@@ -21,7 +21,7 @@ static int tear_down(void **state)
 {
     (void)state;
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return 0;
 }
 
@@ -56,7 +56,7 @@ static void fill_vectors(void)
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         tg_tensor *x = tg_params_at(params, i).tensor;
         if (tg_tensor_rank(x) == 1) {
-            tg_tensor_fill_uniform(x, rng, 0.5, 1.5, NULL);
+            tg_tensor_fill_uniform(x, tg_run_rng(run), 0.5, 1.5, NULL);
         }
     }
 }
@@ -65,11 +65,11 @@ static void fill_vectors(void)
 static void check(tg_gradcheck_function call, void *module, int64_t width)
 {
     tg_tensor *input = leaf(tg_tensor_new(TG_F64, TG_SHAPE(2, 5, width), NULL));
-    tg_tensor_fill_normal(input, rng, 0, 1, NULL);
+    tg_tensor_fill_normal(input, tg_run_rng(run), 0, 1, NULL);
     fill_vectors();
     assert_resizes_are_seen(params, call, module, &input, 1, "ff.fc3.weight att.out_proj.weight");
     tg_gradcheck_config config = tg_gradcheck_config_default();
-    config.rng = rng;
+    config.rng = tg_run_rng(run);
     tg_gradcheck_report report;
     bool passed = tg_gradcheck_params(params, call, module, &input, 1, &config, &report, NULL);
     tg_release(input);
@@ -217,7 +217,7 @@ static void check_gpt(const tg_gpt_config *config)
 {
     tg_gpt *model = tg_gpt_new(params, config);
     assert_non_null(model);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     task k = {model, tensor_i32(TG_SHAPE(2, 3), (int32_t[]){3, 0, 3, 1, 4, 2}),
               tensor_i32(TG_SHAPE(2, 3), (int32_t[]){0, 3, 2, 4, 2, 1})};
     fill_vectors();
@@ -225,7 +225,7 @@ static void check_gpt(const tg_gpt_config *config)
     exact.eps = 1e-5;
     exact.atol = 1e-8;
     exact.rtol = 1e-6;
-    exact.rng = rng;
+    exact.rng = tg_run_rng(run);
     tg_gradcheck_report report;
     if (!tg_gradcheck_params(params, loss_of, &k, NULL, 0, &exact, &report, NULL)) {
         fail_msg("%s", report.text);
@@ -398,7 +398,7 @@ static void test_refuses(void **state)
         }
         assert_params_error(params, cases[i].code, cases[i].text);
         assert_int_equal(tg_params_count(params), 0);
-        assert_true(tg_rng_position(rng) == 0);
+        assert_true(tg_rng_position(tg_run_rng(run)) == 0);
     }
 }
 
@@ -406,7 +406,7 @@ static void test_refuses(void **state)
 static void test_refuses_inputs(void **state)
 {
     (void)state;
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_nn_multihead_attention_config config = separate();
     tg_nn_multihead_attention attention = tg_nn_multihead_attention_make(params, "att", 4, 4, 2, &config);
     tg_nn_multihead_attention packed = tg_nn_multihead_attention_make(params, "packed", 4, 4, 2, NULL);
@@ -437,7 +437,7 @@ static void test_refuses_inputs(void **state)
     tg_nn_multihead_attention unmade = tg_nn_multihead_attention_make(params, "odd", 4, 4, 3, NULL);
     assert_null(tg_nn_multihead_attention_forward(t, &unmade, wide, NULL));
     assert_tape_error(t, TG_ERROR_VALUE, "nn_multihead_attention_make: 'odd' has 3 heads, which do not divide width 4");
-    tg_params_clear_error(params);
+    clear_params_error(params);
     assert_null(tg_nn_multihead_attention_forward(t, &unmade, wide, NULL));
     assert_tape_error(t, TG_ERROR_STATE, "nn_multihead_attention_forward: the module is NULL, or was not made");
     assert_null(tg_nn_multihead_attention_forward(t, NULL, wide, NULL));

@@ -68,8 +68,8 @@ static tg_tensor *add_positions(tg_tape *t, tg_tensor *const *in, int count, voi
 
 static void check(job *j, bool absolute, const char *what)
 {
-    tg_rng *rng = tg_rng_new(7);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *run = tg_run_new(7);
+    tg_params *params = tg_params_new(run, TG_F64);
     tg_nn_positional_config config = tg_nn_positional_config_default();
     config.heads = H;
     config.buckets = 8;
@@ -87,7 +87,7 @@ static void check(job *j, bool absolute, const char *what)
     for (; count < (absolute ? 1 : 3); count++) {
         inputs[count] = absolute ? leaf(tg_tensor_new(TG_F64, TG_SHAPE(B, T, H * D), NULL))
                                  : leaf(tg_tensor_new(TG_F64, TG_SHAPE(B, H, count == 0 ? T : S, D), NULL));
-        tg_tensor_fill_normal(inputs[count], rng, 0, 1, NULL);
+        tg_tensor_fill_normal(inputs[count], tg_run_rng(run), 0, 1, NULL);
     }
     int own = count;
     for (int64_t i = 0; i < tg_params_count(params); i++) {
@@ -96,7 +96,7 @@ static void check(job *j, bool absolute, const char *what)
         }
     }
     tg_gradcheck_config checks = tg_gradcheck_config_default();
-    checks.rng = rng;
+    checks.rng = tg_run_rng(run);
     tg_gradcheck_report report;
     bool passed = tg_gradcheck(absolute ? add_positions : attend, j, inputs, count, &checks, &report, NULL);
     if (!passed || report.max_relative_error > 1e-7) {
@@ -110,7 +110,7 @@ static void check(job *j, bool absolute, const char *what)
         tg_release(inputs[i]);
     }
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_through_attention(void **state)
@@ -142,11 +142,11 @@ static void test_added(void **state)
 static void test_empty_sequences(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(7);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(7);
+    tg_tape *t = tg_tape_new(run, NULL);
     for (int variant = 0; variant < 4; variant++) {
         for (tg_position kind = TG_POSITION_ROTARY; kind <= TG_POSITION_NONE; kind++) {
-            tg_params *params = tg_params_new(TG_F64, rng);
+            tg_params *params = tg_params_new(run, TG_F64);
             tg_nn_positional_config config = tg_nn_positional_config_default();
             config.heads = H;
             tg_nn_positional p = tg_nn_positional_make(params, "p", kind, S, H * D, &config);
@@ -163,7 +163,7 @@ static void test_empty_sequences(void **state)
         }
     }
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

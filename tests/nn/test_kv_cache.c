@@ -24,7 +24,7 @@ static tg_gpt_config small(void)
 }
 
 typedef struct fixture {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_gpt *model;
     /* does not record */
@@ -41,10 +41,10 @@ static fixture fixture_make(tg_attention_path path, tg_dtype dtype)
     }
     tg_gpt_config config = small();
     config.path = path;
-    fixture f = {.rng = tg_rng_new(123)};
-    f.params = tg_params_new(dtype, f.rng);
+    fixture f = {.run = tg_run_new(123)};
+    f.params = tg_params_new(f.run, dtype);
     f.model = tg_gpt_new(f.params, &config);
-    f.tape = tg_tape_new(f.rng, NULL);
+    f.tape = tg_tape_new(f.run, NULL);
     tg_tape_set_recording(f.tape, false);
     f.ids = tensor_i32(TG_SHAPE(2, LENGTH), ids);
     f.cache = tg_kv_cache_new(dtype, 2, 2, 3, CONTEXT, 12, NULL);
@@ -60,7 +60,7 @@ static void fixture_free(fixture *f)
     tg_tape_free(f->tape);
     tg_gpt_free(f->model);
     tg_params_free(f->params);
-    tg_rng_free(f->rng);
+    tg_run_free(f->run);
 }
 
 static tg_tensor *between(tg_tape *t, tg_tensor *x, int64_t begin, int64_t end)
@@ -137,7 +137,7 @@ static void test_next_logits(void **state)
 
 /* One or two attentions, and a cache with a layer for each. */
 typedef struct layers {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     /* does not record */
     tg_tape *tape;
@@ -147,9 +147,9 @@ typedef struct layers {
 
 static layers layers_make(int count, int64_t in, int64_t context, tg_attention_layout layout)
 {
-    layers l = {.rng = tg_rng_new(4)};
-    l.params = tg_params_new(TG_F64, l.rng);
-    l.tape = tg_tape_new(l.rng, NULL);
+    layers l = {.run = tg_run_new(4)};
+    l.params = tg_params_new(l.run, TG_F64);
+    l.tape = tg_tape_new(l.run, NULL);
     tg_tape_set_recording(l.tape, false);
     tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
     config.layout = layout;
@@ -168,7 +168,7 @@ static void layers_free(layers *l)
     tg_kv_cache_free(l->cache);
     tg_tape_free(l->tape);
     tg_params_free(l->params);
-    tg_rng_free(l->rng);
+    tg_run_free(l->run);
 }
 
 static tg_tensor *attend(layers *l, int number, tg_tensor *x, tg_kv_cache *cache, int64_t layer)
@@ -185,7 +185,7 @@ static void check_one_attention(int64_t in, tg_attention_layout layout)
     layers l = layers_make(1, in, 7, layout);
     tg_tape *t = l.tape;
     tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(1, 7, in), NULL);
-    tg_tensor_fill_normal(x, l.rng, 0, 1, NULL);
+    tg_tensor_fill_normal(x, tg_run_rng(l.run), 0, 1, NULL);
     tg_tensor *whole = attend(&l, 0, x, NULL, 0);
     /* up to the last position */
     for (int64_t at = 0; at < 7; at += at == 0 ? 4 : 3) {
@@ -233,7 +233,7 @@ static void test_commit(void **state)
     layers l = layers_make(2, 6, 8, TG_ATTENTION_SEPARATE);
     tg_error error = TG_NO_ERROR;
     tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(1, 8, 6), NULL);
-    tg_tensor_fill_normal(x, l.rng, 0, 1, NULL);
+    tg_tensor_fill_normal(x, tg_run_rng(l.run), 0, 1, NULL);
     tg_tensor *three = between(l.tape, x, 0, 3), *two = between(l.tape, x, 3, 5);
     assert_false(tg_kv_cache_commit(NULL, &error));
     assert_error(&error, TG_ERROR_STATE, "kv_cache_commit: the cache is NULL");
@@ -281,8 +281,8 @@ static void test_failed_pass_is_overwritten(void **state)
     tg_tape *t = l.tape;
     tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(1, 6, 6), NULL),
               *other = tg_tensor_new(TG_F64, TG_SHAPE(1, 4, 6), NULL);
-    tg_tensor_fill_normal(x, l.rng, 0, 1, NULL);
-    tg_tensor_fill_normal(other, l.rng, 0, 1, NULL);
+    tg_tensor_fill_normal(x, tg_run_rng(l.run), 0, 1, NULL);
+    tg_tensor_fill_normal(other, tg_run_rng(l.run), 0, 1, NULL);
     tg_tensor *whole = attend(&l, 1, attend(&l, 0, x, NULL, 0), NULL, 0);
     for (int64_t at = 0; at < 6; at += 3) {
         layers broken = l;
@@ -419,7 +419,7 @@ static void test_call_without_memory(void **state)
         } else {
             assert_int_equal(tg_tape_error(f.tape)->code, TG_ERROR_MEMORY);
             assert_int_equal(tg_kv_cache_length(f.cache), 4);
-            tg_tape_clear_error(f.tape);
+            clear_tape_error(f.tape);
             y = tg_gpt_forward(f.tape, f.model, rest, f.cache);
             assert_non_null(y);
         }
@@ -459,15 +459,15 @@ static void test_made_without_memory(void **state)
 static void test_late_failures(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_transformer_block block = tg_nn_transformer_block_make(params, "block", 4, 2, NULL);
     tg_nn_multihead_attention_forward_config config = tg_nn_multihead_attention_forward_config_default();
     config.cache = tg_kv_cache_new(TG_F32, 1, 1, 2, 8, 4, NULL);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tape_set_recording(t, false);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(1, 3, 4), NULL), *wrong = tg_tensor_new(TG_F32, TG_SHAPE(5, 5), NULL);
-    tg_tensor_fill_normal(x, rng, 0, 1, NULL);
+    tg_tensor_fill_normal(x, tg_run_rng(run), 0, 1, NULL);
     tg_nn_transformer_block broken = block;
     broken.attention.out.weight = wrong;
     assert_null(tg_nn_multihead_attention_forward(t, &broken.attention, x, &config));
@@ -494,7 +494,7 @@ static void test_late_failures(void **state)
     tg_tape_free(t);
     tg_kv_cache_free(config.cache);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

@@ -50,8 +50,8 @@ static tg_optim *make_lion(tg_params *params)
 /* Returns the parameters after a few steps of a small GPT with dropout. */
 static tg_params *train(tg_dtype dtype, int layers, make_optim *make, tg_matmul_precision precision)
 {
-    tg_rng *rng = tg_rng_new(7);
-    tg_params *params = tg_params_new(dtype, rng);
+    tg_run *run = tg_run_new(7);
+    tg_params *params = tg_params_new(run, dtype);
     tg_gpt_config config = tg_gpt_config_default();
     config.vocabulary = V;
     config.context = T;
@@ -61,13 +61,13 @@ static tg_params *train(tg_dtype dtype, int layers, make_optim *make, tg_matmul_
     config.dropout = 0.1;
     tg_gpt *model = tg_gpt_new(params, &config);
     tg_optim *optim = make(params);
-    tg_tape *tape = tg_tape_new(rng, NULL);
+    tg_tape *tape = tg_tape_new(run, NULL);
     assert_true(tg_tape_set_matmul_precision(tape, precision));
     tg_tensor *inputs = tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL),
               *targets = tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL);
     for (int step = 0; step < STEPS; step++) {
-        assert_true(tg_tensor_fill_randint(inputs, rng, 0, V, NULL) &&
-                    tg_tensor_fill_randint(targets, rng, 0, V, NULL));
+        assert_true(tg_tensor_fill_randint(inputs, tg_run_rng(run), 0, V, NULL) &&
+                    tg_tensor_fill_randint(targets, tg_run_rng(run), 0, V, NULL));
         tg_tape_reset(tape);
         tg_tensor *loss = tg_cross_entropy(tape, tg_gpt_forward(tape, model, inputs, NULL), targets, NULL);
         tg_optim_zero_grad(optim);
@@ -81,7 +81,7 @@ static tg_params *train(tg_dtype dtype, int layers, make_optim *make, tg_matmul_
     tg_tape_free(tape);
     tg_optim_free(optim);
     tg_gpt_free(model);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return params;
 }
 

@@ -209,8 +209,9 @@ static const struct module {
 /* Creates a module, and requires that it is whole, or that nothing has changed. Returns whether it was made. */
 static bool make(const struct module *m, const int64_t *sizes)
 {
-    tg_rng *rng = tg_rng_new(3), *before = tg_rng_new(3);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(3);
+    tg_rng *before = tg_rng_new(3);
+    tg_params *params = tg_params_new(run, TG_F32);
     bool is_made = m->make(params, sizes);
     tg_code code = tg_params_error(params)->code;
     if (is_made != (code == TG_OK)) {
@@ -223,11 +224,11 @@ static bool make(const struct module *m, const int64_t *sizes)
                      sizes[1], sizes[2], entry.name, tg_tensor_count(entry.tensor));
         }
     }
-    if (!is_made && tg_rng_position(rng) != tg_rng_position(before)) {
+    if (!is_made && tg_rng_position(tg_run_rng(run)) != tg_rng_position(before)) {
         fail_msg("%s: the generator has drawn", m->name);
     }
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_rng_free(before);
     return is_made;
 }
@@ -261,9 +262,9 @@ static void test_modules(void **state)
 static void test_forwards(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_nn_multihead_attention attentions[TG_POSITION_NONE];
     tg_nn_positional positions[TG_POSITION_NONE];
     int attention_count = 0;
@@ -307,7 +308,7 @@ static void test_forwards(void **state)
                 tg_backward(t, tg_sum(t, y, TG_ALL_AXES, TG_DROP_AXES), NULL);
             }
             assert_true(y || tg_tape_error(t)->code != TG_OK);
-            tg_tape_clear_error(t);
+            clear_tape_error(t);
             tg_tape_reset(t);
         }
         tg_release(x);
@@ -316,7 +317,7 @@ static void test_forwards(void **state)
     }
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* ---- caches, loaders, and tables that are resized ---- */
@@ -340,7 +341,7 @@ static void test_loaders(void **state)
     (void)state;
     const int32_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     tg_tensor *column = tg_tensor_new(TG_F32, TG_SHAPE(9), NULL);
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     int loaders = 0;
     for (int first = 0; first < 5; first++) {
         for (size_t k = 0; k < EXTREMES; k++) {
@@ -348,7 +349,7 @@ static void test_loaders(void **state)
             int64_t *sizes[] = {&config.context, &config.stride, &config.batch_size, &config.parts, &config.part};
             config.context = config.stride = config.batch_size = 2;
             *sizes[first] = extremes[k];
-            tg_loader *loader = tg_loader_new(ids, 9, rng, &config);
+            tg_loader *loader = tg_loader_new(run, ids, 9, &config);
             assert_non_null(loader);
             int batches = 0;
             for (tg_batch batch; batches < 10 && tg_loader_next(loader, &batch); batches++) {
@@ -364,25 +365,25 @@ static void test_loaders(void **state)
         tg_loader_config config = tg_loader_config_default();
         config.batch_size = extremes[k];
         config.drop_last = true;
-        tg_loader *loader = tg_loader_new_from_tensors(&column, 1, rng, &config);
+        tg_loader *loader = tg_loader_new_from_tensors(run, &column, 1, &config);
         assert_int_equal(tg_loader_batches(loader), 0);
         tg_loader_free(loader);
         config.drop_last = false;
-        loader = tg_loader_new_from_tensors(&column, 1, rng, &config);
+        loader = tg_loader_new_from_tensors(run, &column, 1, &config);
         assert_true(tg_loader_batches(loader) == (tg_loader_error(loader)->code == TG_OK));
         tg_loader_free(loader);
     }
     /* a stride and a batch of any size work, so this sweep does not only meet errors */
     assert_true(loaders > 0);
     tg_release(column);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_resizes(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt_config config = tg_gpt_config_default();
     config.vocabulary = config.context = 8;
     config.width = 4;
@@ -393,10 +394,10 @@ static void test_resizes(void **state)
     int64_t values = tg_params_value_count(params);
     for (size_t k = 0; k < EXTREMES; k++) {
         tg_error errors[5] = {TG_NO_ERROR};
-        assert_false(tg_gpt_resize_vocabulary(model, extremes[k], &errors[0]));
-        assert_false(tg_gpt_extend_context(model, extremes[k], &errors[1]));
-        assert_false(tg_nn_embedding_resize(&table, extremes[k], &errors[2]));
-        assert_false(tg_nn_positional_extend(&positions, extremes[k], &errors[3]));
+        assert_false(tg_gpt_resize_vocabulary(model, extremes[k]));
+        assert_false(tg_gpt_extend_context(model, extremes[k]));
+        assert_false(tg_nn_embedding_resize(&table, extremes[k]));
+        assert_false(tg_nn_positional_extend(&positions, extremes[k]));
         assert_false(tg_tensor_resize_rows(table.weight, extremes[k], &errors[4]));
         for (int i = 0; i < 5; i++) {
             assert_true(errors[i].code != TG_OK);
@@ -408,7 +409,7 @@ static void test_resizes(void **state)
     }
     tg_gpt_free(model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

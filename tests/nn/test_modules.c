@@ -5,16 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static tg_rng *rng;
+static tg_run *run;
 static tg_params *params;
 static tg_tape *tape;
 
 static int set_up(void **state)
 {
     (void)state;
-    rng = tg_rng_new(123);
-    params = tg_params_new(TG_F64, rng);
-    tape = tg_tape_new(rng, NULL);
+    run = tg_run_new(123);
+    params = tg_params_new(run, TG_F64);
+    tape = tg_tape_new(run, NULL);
     return params && tape ? 0 : -1;
 }
 
@@ -23,7 +23,7 @@ static int tear_down(void **state)
     (void)state;
     tg_tape_free(tape);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return 0;
 }
 
@@ -31,8 +31,8 @@ static int tear_down(void **state)
 static void test_linear_is_torchs(void **state)
 {
     (void)state;
-    tg_params *single = tg_params_new(TG_F32, rng);
-    tg_rng_seed(rng, 123);
+    tg_params *single = tg_params_new(run, TG_F32);
+    tg_rng_seed(tg_run_rng(run), 123);
     tg_nn_linear_config config = tg_nn_linear_config_default();
     config.bias = false;
     tg_nn_linear linear = tg_nn_linear_make(single, "linear", 4, 5, &config);
@@ -75,11 +75,11 @@ static void test_embedding_options(void **state)
     config = tg_nn_embedding_config_default();
     config.from = table;
     config.frozen = true;
-    uint64_t position = tg_rng_position(rng);
+    uint64_t position = tg_rng_position(tg_run_rng(run));
     tg_nn_embedding given = tg_nn_embedding_make(params, "given", 4, 2, &config);
     assert_ptr_equal(given.weight, table);
     assert_false(tg_tensor_requires_grad(given.weight));
-    assert_int_equal(tg_rng_position(rng), position);
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), position);
 
     config.padding_index = 4;
     assert_null(tg_nn_embedding_make(params, "wrong", 4, 2, &config).weight);
@@ -177,7 +177,7 @@ static void test_layernorm(void **state)
 static void test_rms_norm(void **state)
 {
     (void)state;
-    tg_params *single = tg_params_new(TG_F32, NULL);
+    tg_params *single = tg_params_new(NULL, TG_F32);
     assert_true(tg_nn_rms_norm_config_default().eps == TG_EPS_OF_DTYPE);
     assert_true(tg_nn_rms_norm_make(single, "norm", 2, NULL).eps == 0x1p-23);
     tg_nn_rms_norm norm = tg_nn_rms_norm_make(params, "norm", 2, NULL);
@@ -301,11 +301,11 @@ static const struct {
 #define MAKERS (sizeof makers / sizeof makers[0])
 
 /* A generator in the middle of its stream, with a cached normal value. */
-static tg_rng *started(void)
+static tg_run *started(void)
 {
-    tg_rng *started = tg_rng_new(9);
+    tg_run *started = tg_run_new(9);
     tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(3), NULL);
-    assert_true(tg_tensor_fill_normal(x, started, 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(x, tg_run_rng(started), 0, 1, NULL));
     tg_release(x);
     return started;
 }
@@ -313,11 +313,11 @@ static tg_rng *started(void)
 static void assert_unmoved(const tg_rng *moved)
 {
     uint8_t before[TG_RNG_TORCH_STATE_SIZE], after[TG_RNG_TORCH_STATE_SIZE];
-    tg_rng *fresh = started();
-    assert_true(tg_rng_position(moved) == tg_rng_position(fresh));
-    assert_true(tg_rng_save_torch_state(fresh, before, NULL) && tg_rng_save_torch_state(moved, after, NULL));
+    tg_run *fresh = started();
+    assert_true(tg_rng_position(moved) == tg_rng_position(tg_run_rng(fresh)));
+    assert_true(tg_rng_save_torch_state(tg_run_rng(fresh), before, NULL) && tg_rng_save_torch_state(moved, after, NULL));
     assert_memory_equal(before, after, sizeof before);
-    tg_rng_free(fresh);
+    tg_run_free(fresh);
 }
 
 /* Each name of the module in turn is in use. Afterwards the module under another name has the draws of a first one. */
@@ -325,12 +325,12 @@ static void test_make_with_a_name_in_use(void **state)
 {
     (void)state;
     for (size_t m = 0; m < MAKERS; m++) {
-        tg_rng *first = started();
-        tg_params *made = tg_params_new(TG_F64, first);
+        tg_run *first = started();
+        tg_params *made = tg_params_new(first, TG_F64);
         assert_true(makers[m].make(made, "m"));
         for (int64_t k = 0; k < tg_params_count(made); k++) {
-            tg_rng *own = started();
-            tg_params *used = tg_params_new(TG_F64, own);
+            tg_run *own = started();
+            tg_params *used = tg_params_new(own, TG_F64);
             const char *name = tg_params_at(made, k).name;
             tg_tensor *user = tg_params_add(used, name, TG_SHAPE(1));
             char text[200];
@@ -340,7 +340,7 @@ static void test_make_with_a_name_in_use(void **state)
                 assert_string_equal(tg_params_error(used)->text, text);
                 assert_int_equal(tg_params_count(used), 1);
                 assert_ptr_equal(tg_params_at(used, 0).tensor, user);
-                assert_unmoved(own);
+                assert_unmoved(tg_run_rng(own));
             }
             assert_params_error(used, TG_ERROR_VALUE, text);
             if (!makers[m].has_own_names) {
@@ -352,13 +352,13 @@ static void test_make_with_a_name_in_use(void **state)
                     assert_memory_equal(tg_tensor_data(a), tg_tensor_data(b),
                                         (size_t)tg_tensor_count(a) * sizeof(double));
                 }
-                assert_true(tg_rng_position(own) == tg_rng_position(first));
+                assert_true(tg_rng_position(tg_run_rng(own)) == tg_rng_position(tg_run_rng(first)));
             }
             tg_params_free(used);
-            tg_rng_free(own);
+            tg_run_free(own);
         }
         tg_params_free(made);
-        tg_rng_free(first);
+        tg_run_free(first);
     }
 }
 
@@ -366,7 +366,7 @@ static void test_make_without_a_generator(void **state)
 {
     (void)state;
     for (size_t m = 0; m < MAKERS; m++) {
-        tg_params *dry = tg_params_new(TG_F32, NULL);
+        tg_params *dry = tg_params_new(NULL, TG_F32);
         assert_false(makers[m].make(dry, "m"));
         assert_int_equal(tg_params_count(dry), 0);
         assert_params_error(dry, TG_ERROR_STATE, "needs a generator");
@@ -392,18 +392,18 @@ static void test_make_without_memory(void **state)
             for (size_t k = 1; !finished; k++) {
                 counting_allocator counting;
                 allocator_install(&counting);
-                tg_rng *own = started();
-                tg_params *tight = tg_params_new(TG_F64, own);
+                tg_run *own = started();
+                tg_params *tight = tg_params_new(own, TG_F64);
                 allocator_arm(&counting, k, on);
                 finished = makers[m].make(tight, "m");
                 allocator_arm(&counting, 0, false);
                 if (!finished) {
                     assert_int_equal(tg_params_count(tight), 0);
-                    assert_unmoved(own);
+                    assert_unmoved(tg_run_rng(own));
                     assert_params_error(tight, TG_ERROR_MEMORY, "memory");
                 }
                 tg_params_free(tight);
-                tg_rng_free(own);
+                tg_run_free(own);
                 assert_int_equal(counting.live, 0);
                 allocator_restore();
             }
@@ -420,7 +420,7 @@ static void test_make_of_a_table_without_memory(void **state)
         for (size_t k = 1; !finished; k++) {
             counting_allocator counting;
             allocator_install(&counting);
-            tg_params *tight = tg_params_new(TG_F64, NULL);
+            tg_params *tight = tg_params_new(NULL, TG_F64);
             tg_tensor *table = tg_tensor_new_full(TG_F64, TG_SHAPE(4, 2), 3, NULL);
             tg_nn_embedding_config config = tg_nn_embedding_config_default();
             tg_nn_embedding_bag_config bag = tg_nn_embedding_bag_config_default();
@@ -445,7 +445,8 @@ static void test_make_of_a_table_without_memory(void **state)
 /* ---- a whole training step, with allocation k failing ---- */
 
 typedef struct training {
-    tg_rng *rng, *saved;
+    tg_run *run;
+    tg_rng *saved;
     tg_params *params;
     tg_tape *tape;
     tg_nn_embedding token;
@@ -458,18 +459,18 @@ typedef struct training {
 
 static void training_make(training *m)
 {
-    m->rng = tg_rng_new(5);
+    m->run = tg_run_new(5);
     m->saved = tg_rng_new(5);
-    m->params = tg_params_new(TG_F32, m->rng);
+    m->params = tg_params_new(m->run, TG_F32);
     m->token = tg_nn_embedding_make(m->params, "tok_emb", 20, 6, NULL);
     m->position = tg_nn_positional_make(m->params, "pos_emb", TG_POSITION_LEARNED, 4, 6, NULL);
     m->norm = tg_nn_layer_norm_make(m->params, "norm", 6, NULL);
     m->head = tg_nn_linear_make(m->params, "head", 6, 20, NULL);
     m->adam = tg_adamw_new(m->params, NULL);
-    m->tape = tg_tape_new(m->rng, NULL);
+    m->tape = tg_tape_new(m->run, NULL);
     m->ids = tensor_i32(TG_SHAPE(2, 4), (int32_t[]){1, 2, 3, 1, 7, 7, 0, 19});
     m->targets = tensor_i32(TG_SHAPE(2, 4), (int32_t[]){2, 3, 1, 7, 7, 0, 19, 4});
-    tg_rng_copy(m->saved, m->rng);
+    tg_rng_copy(m->saved, tg_run_rng(m->run));
 }
 
 static void training_free(training *m)
@@ -479,7 +480,7 @@ static void training_free(training *m)
     tg_tape_free(m->tape);
     tg_optim_free(m->adam);
     tg_params_free(m->params);
-    tg_rng_free(m->rng);
+    tg_run_free(m->run);
     tg_rng_free(m->saved);
 }
 
@@ -531,8 +532,8 @@ static void test_step_without_memory(void **state)
                 assert_int_equal(tg_tape_error(m.tape)->code, TG_ERROR_MEMORY);
                 copy_values(&m, values);
                 assert_memory_equal(values, before, 296 * sizeof(float));
-                tg_tape_clear_error(m.tape);
-                tg_rng_copy(m.rng, m.saved);
+                clear_tape_error(m.tape);
+                tg_rng_copy(tg_run_rng(m.run), m.saved);
                 assert_true(training_step(&m));
             }
             copy_values(&m, values);

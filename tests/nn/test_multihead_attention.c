@@ -56,8 +56,8 @@ static void assert_golden(const char *name, const char *part, const tg_tensor *x
 static void check_others(const char *name, tg_attention_path path, bool bias, bool causal, bool with_memory,
                          others other, bool masked)
 {
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F64);
     tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
     config.bias = bias;
     config.is_causal = causal;
@@ -76,11 +76,11 @@ static void check_others(const char *name, tg_attention_path path, bool bias, bo
         }
     }
     double next;
-    tg_rng_uniform_f64(rng, &next, 1, 0, 1);
+    tg_rng_uniform_f64(tg_run_rng(run), &next, 1, 0, 1);
     tg_tensor *draw = tensor_f64(TG_SHAPE(1), &next);
     assert_golden(name, "next_draw", draw, 0);
 
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tensor *x = leaf(wave(TG_SHAPE(B, T, C), 0)), *start = wave(TG_SHAPE(B, T, C), 1);
     tg_tensor *memory = leaf(wave(TG_SHAPE(B, M, C), 2));
     tg_nn_multihead_attention_forward_config forward = tg_nn_multihead_attention_forward_config_default();
@@ -128,7 +128,7 @@ static void check_others(const char *name, tg_attention_path path, bool bias, bo
     tg_release(lengths);
     tg_release(mask);
     tg_release(draw);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void check(const char *name, tg_attention_path path, bool bias, bool causal, bool with_memory)
@@ -165,8 +165,8 @@ static void test_other_sequences_and_padding(void **state)
 static void test_layouts_agree(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F64);
     tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
     config.is_causal = true;
     tg_nn_multihead_attention packed = tg_nn_multihead_attention_make(params, "packed", C, C, H, &config);
@@ -174,7 +174,7 @@ static void test_layouts_agree(void **state)
     tg_nn_multihead_attention separate = tg_nn_multihead_attention_make(params, "separate", C, C, H, &config);
     const double *weight = tg_tensor_data(packed.in_proj_weight), *bias = tg_tensor_data(packed.in_proj_bias);
     tg_nn_linear *parts[] = {&separate.query, &separate.key, &separate.value};
-    tg_tensor_fill_normal(packed.in_proj_bias, rng, 0, 1, NULL);
+    tg_tensor_fill_normal(packed.in_proj_bias, tg_run_rng(run), 0, 1, NULL);
     for (int i = 0; i < 3; i++) {
         tg_tensor_fill_from(parts[i]->weight, weight + i * C * C, NULL);
         tg_tensor_fill_from(parts[i]->bias, bias + i * C, NULL);
@@ -216,14 +216,14 @@ static void test_layouts_agree(void **state)
     tg_tape_free(t);
     tg_release(x);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_refused(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
     assert_false(tg_nn_multihead_attention_make(params, "a", 4, 6, 2, &config).module.is_made);
     assert_params_error(params, TG_ERROR_VALUE, "from width 4 to 6");
@@ -231,20 +231,20 @@ static void test_refused(void **state)
     assert_false(tg_nn_multihead_attention_make(params, "a", 6, 6, 2, &config).module.is_made);
     assert_params_error(params, TG_ERROR_VALUE, "layout 7");
     tg_params_free(params);
-    params = tg_params_new(TG_F32, NULL);
+    params = tg_params_new(NULL, TG_F32);
     assert_false(tg_nn_multihead_attention_make(params, "a", 6, 6, 2, NULL).module.is_made);
     assert_params_error(params, TG_ERROR_STATE, "generator");
     assert_int_equal(tg_params_count(params), 0);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_refused_forwards(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F64, rng);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F64);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_nn_positional_config positions = tg_nn_positional_config_default();
     positions.heads = H;
     tg_nn_positional alibi = tg_nn_positional_make(params, "pos", TG_POSITION_ALIBI, T, C, &positions);
@@ -288,7 +288,7 @@ static void test_refused_forwards(void **state)
     tg_release(three);
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* A model is often a struct that a function returns: the positions with which the attention was made are gone. */
@@ -296,9 +296,9 @@ static void test_modules_survive_a_copy(void **state)
 {
     (void)state;
     for (int kind = TG_POSITION_ROTARY; kind < TG_POSITION_NONE; kind++) {
-        tg_rng *rng = tg_rng_new(1);
-        tg_params *params = tg_params_new(TG_F64, rng);
-        tg_tape *t = tg_tape_new(rng, NULL);
+        tg_run *run = tg_run_new(1);
+        tg_params *params = tg_params_new(run, TG_F64);
+        tg_tape *t = tg_tape_new(run, NULL);
         tg_nn_layer_norm norm = tg_nn_layer_norm_make(params, "norm", C, NULL);
         tg_nn_positional_config positions = tg_nn_positional_config_default();
         positions.heads = H;
@@ -325,7 +325,7 @@ static void test_modules_survive_a_copy(void **state)
         tg_release(x);
         tg_tape_free(t);
         tg_params_free(params);
-        tg_rng_free(rng);
+        tg_run_free(run);
     }
 }
 

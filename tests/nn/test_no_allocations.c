@@ -8,7 +8,7 @@ enum { B = 2, T = 6, C = 8, HEADS = 2, V = 13 };
 /* ---- a step of a model ---- */
 
 typedef struct training {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_tape *tape;
     tg_optim *optim;
@@ -22,9 +22,9 @@ typedef struct training {
 static training training_make(tg_attention_path path, tg_position kind, bool is_causal, double max_norm)
 {
     int32_t ids[B * T];
-    training m = {.rng = tg_rng_new(123)};
-    m.params = tg_params_new(TG_F32, m.rng);
-    m.tape = tg_tape_new(m.rng, NULL);
+    training m = {.run = tg_run_new(123)};
+    m.params = tg_params_new(m.run, TG_F32);
+    m.tape = tg_tape_new(m.run, NULL);
     for (int i = 0; i < B * T; i++) {
         ids[i] = (i * i * 7 + 3) % V;
     }
@@ -59,7 +59,7 @@ static void training_free(training *m)
     tg_optim_free(m->optim);
     tg_tape_free(m->tape);
     tg_params_free(m->params);
-    tg_rng_free(m->rng);
+    tg_run_free(m->run);
 }
 
 static void run_step(training *m, int number)
@@ -138,11 +138,11 @@ static void test_optimizers(void **state)
 static void test_sparse_adam(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding table = tg_nn_embedding_make(params, "table", V, C, NULL);
     tg_optim *optim = tg_sparse_adam_new(params, NULL);
-    tg_tape *tape = tg_tape_new(rng, NULL);
+    tg_tape *tape = tg_tape_new(run, NULL);
     tg_tensor *ids = tensor_i32(TG_SHAPE(4), (int32_t[]){1, 2, 2, 5});
     counting_allocator counting;
     for (int step = 0; step < 4; step++) {
@@ -162,7 +162,7 @@ static void test_sparse_adam(void **state)
     tg_tape_free(tape);
     tg_optim_free(optim);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* ---- generation ---- */
@@ -183,8 +183,8 @@ static void test_generation(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        tg_rng *rng = tg_rng_new(1);
-        tg_params *params = tg_params_new(TG_F32, rng);
+        tg_run *run = tg_run_new(1);
+        tg_params *params = tg_params_new(run, TG_F32);
         tg_gpt_config config = tg_gpt_config_default();
         config.vocabulary = V;
         config.context = 12; /* shorter than the text */
@@ -192,7 +192,7 @@ static void test_generation(void **state)
         config.heads = HEADS;
         config.layers = 1;
         tg_gpt *model = tg_gpt_new(params, &config);
-        tg_tape *tape = tg_tape_new(rng, NULL);
+        tg_tape *tape = tg_tape_new(run, NULL);
         tg_gpt_generate_config generate = tg_gpt_generate_config_default();
         generate.sample.greedy = i % 2;
         generate.sample.top_k = i % 2 ? TG_NO_TOP_K : 5;
@@ -205,7 +205,7 @@ static void test_generation(void **state)
         tg_tape_free(tape);
         tg_gpt_free(model);
         tg_params_free(params);
-        tg_rng_free(rng);
+        tg_run_free(run);
     }
 }
 

@@ -13,22 +13,22 @@
 
 enum { B = 2, T = 7, M = 3, C = 12, H = 3 };
 
-static tg_rng *rng;
+static tg_run *run;
 static tg_params *params;
 static tg_tape *tape;
 
 static void make_all(tg_dtype dtype)
 {
-    rng = tg_rng_new(4);
-    params = tg_params_new(dtype, rng);
-    tape = tg_tape_new(rng, NULL);
+    run = tg_run_new(4);
+    params = tg_params_new(run, dtype);
+    tape = tg_tape_new(run, NULL);
 }
 
 static void free_all(void)
 {
     tg_tape_free(tape);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static int set_up(void **state)
@@ -344,24 +344,24 @@ static void test_interpolation(void **state)
     tg_nn_positional p = tg_nn_positional_make(params, "p", TG_POSITION_LEARNED, 3, 2, NULL);
     tg_tensor *handle = p.weight;
     assert_true(tg_tensor_fill_from(p.weight, table, NULL));
-    uint64_t position = tg_rng_position(rng);
-    assert_true(tg_nn_positional_extend(&p, 3, &error));
+    uint64_t position = tg_rng_position(tg_run_rng(run));
+    assert_true(tg_nn_positional_extend(&p, 3));
     assert_values(p.weight, table, 6, 0, 0);
-    assert_false(tg_nn_positional_extend(&p, 1, &error));
+    assert_false(tg_nn_positional_extend(&p, 1));
     assert_error(&error, TG_ERROR_RANGE, "nn_positional_extend: 1 positions; the context is 3 and cannot shrink");
     assert_values(p.weight, table, 6, 0, 0);
-    assert_true(tg_nn_positional_extend(&p, 5, &error));
+    assert_true(tg_nn_positional_extend(&p, 5));
     assert_ptr_equal(p.weight, handle);
     assert_values(p.weight, (double[]){0, 10, 0.5, 15, 1, 20, 2.5, 10, 4, 0}, 10, 0, 1e-15);
-    assert_true(tg_rng_position(rng) == position);
+    assert_true(tg_rng_position(tg_run_rng(run)) == position);
     assert_true(tg_tensor_requires_grad(p.weight));
     assert_true(tg_tensor_set_rows_frozen(p.weight, 0, 1, true, &error));
-    assert_false(tg_nn_positional_extend(&p, 6, &error));
+    assert_false(tg_nn_positional_extend(&p, 6));
     assert_error(&error, TG_ERROR_STATE, "nn_positional_extend: rows of the table are frozen");
     assert_int_equal(tg_tensor_size(p.weight, 0), 5);
-    assert_false(tg_nn_positional_extend(NULL, 4, &error));
+    assert_false(tg_nn_positional_extend(NULL, 4));
     assert_error(&error, TG_ERROR_STATE, "nn_positional_extend: the module is NULL, or was not made");
-    assert_false(tg_nn_positional_extend(NULL, 4, NULL));
+    assert_false(tg_nn_positional_extend(NULL, 4));
 }
 
 /* A fixed table continues as one that was longer from the beginning; kinds without a table reach any context. */
@@ -373,17 +373,17 @@ static void test_extension_of_other_kinds(void **state)
     config.heads = H;
     tg_nn_positional fixed = tg_nn_positional_make(params, "fixed", TG_POSITION_SINUSOIDAL, 9, C, NULL);
     tg_nn_positional longer = tg_nn_positional_make(params, "longer", TG_POSITION_SINUSOIDAL, 100, C, NULL);
-    assert_true(tg_nn_positional_extend(&fixed, 100, &error));
+    assert_true(tg_nn_positional_extend(&fixed, 100));
     assert_int_equal(tg_tensor_size(fixed.weight, 0), 100);
     assert_memory_equal(tg_tensor_data(fixed.weight), tg_tensor_data(longer.weight), 100 * C * sizeof(double));
     for (tg_position kind = TG_POSITION_ROTARY; kind <= TG_POSITION_NONE; kind++) {
         tg_nn_positional p = tg_nn_positional_make(params, tg_position_name(kind), kind, 9, C, &config);
         tg_tensor *before = p.weight ? tg_tensor_new_copy(p.weight, NULL) : NULL;
         bool is_fixed = kind == TG_POSITION_RELATIVE_KEY || kind == TG_POSITION_RELATIVE_KEY_QUERY;
-        assert_true(tg_nn_positional_extend(&p, 1000000, &error) != is_fixed);
+        assert_true(tg_nn_positional_extend(&p, 1000000) != is_fixed);
         assert_int_equal(error.code, is_fixed ? TG_ERROR_VALUE : TG_OK);
         tg_error_clear(&error);
-        assert_true(tg_nn_positional_extend(&p, 9, &error));
+        assert_true(tg_nn_positional_extend(&p, 9));
         if (before) {
             assert_values(p.weight, tg_tensor_data(before), tg_tensor_count(before), 0, 0);
         }
@@ -396,10 +396,10 @@ static void test_learned_can_start_sinusoidal(void **state)
     (void)state;
     tg_nn_positional_config config = tg_nn_positional_config_default();
     config.sinusoidal_start = true;
-    uint64_t position = tg_rng_position(rng);
+    uint64_t position = tg_rng_position(tg_run_rng(run));
     tg_nn_positional learned = tg_nn_positional_make(params, "learned", TG_POSITION_LEARNED, 9, 6, &config);
     tg_nn_positional fixed = tg_nn_positional_make(params, "fixed", TG_POSITION_SINUSOIDAL, 9, 6, NULL);
-    assert_true(tg_rng_position(rng) == position);
+    assert_true(tg_rng_position(tg_run_rng(run)) == position);
     assert_memory_equal(tg_tensor_data(learned.weight), tg_tensor_data(fixed.weight), 54 * sizeof(double));
     assert_true(tg_tensor_requires_grad(learned.weight) && !tg_tensor_requires_grad(fixed.weight));
 }
@@ -499,7 +499,7 @@ static void test_refuses(void **state)
         tg_code code = cases[i].width == 0 ? TG_ERROR_SHAPE : TG_ERROR_VALUE;
         assert_true(!p.module.is_made && !p.weight);
         assert_int_equal(tg_params_count(params), 0);
-        assert_true(tg_rng_position(rng) == 0);
+        assert_true(tg_rng_position(tg_run_rng(run)) == 0);
         tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(1, 2, 8), NULL);
         assert_null(tg_nn_positional_forward(tape, &p, x, 0));
         assert_tape_error(tape, code, text);
@@ -549,12 +549,12 @@ static void refuse_deberta(const tg_nn_positional_config *config, tg_code code, 
 {
     char full[300];
     int64_t count = tg_params_count(params);
-    uint64_t position = tg_rng_position(rng);
+    uint64_t position = tg_rng_position(tg_run_rng(run));
     snprintf(full, sizeof full, "nn_positional_make: %s", text);
     assert_false(tg_nn_positional_make(params, "p", TG_POSITION_DEBERTA, 9, C, config).module.is_made);
     assert_params_error(params, code, full);
     assert_int_equal(tg_params_count(params), count);
-    assert_true(tg_rng_position(rng) == position);
+    assert_true(tg_rng_position(tg_run_rng(run)) == position);
 }
 
 static void test_refuses_deberta(void **state)
@@ -670,7 +670,7 @@ static void test_context_of_relative_key(void **state)
                  tg_position_name(kind));
         assert_tape_error(tape, TG_ERROR_RANGE, text);
         tg_error error = TG_NO_ERROR;
-        assert_false(tg_nn_positional_extend(&p, T - 1, &error));
+        assert_false(tg_nn_positional_extend(&p, T - 1));
         assert_int_equal(error.code, TG_ERROR_RANGE);
         assert_false(tg_nn_positional_make(params, "long", kind, INT32_MAX, C, &positions).module.is_made);
         assert_params_error(params, TG_ERROR_SHAPE, "'long' has context 2147483647");
@@ -701,7 +701,7 @@ static void test_positions_of_another_attention(void **state)
                 tg_nn_positional p = tg_nn_positional_make(params, full, relative[i], 9, width, &positions);
                 assert_true(p.module.is_made);
                 int64_t count = tg_params_count(params);
-                uint64_t position = tg_rng_position(rng);
+                uint64_t position = tg_rng_position(tg_run_rng(run));
                 config.positional = &p;
                 snprintf(
                     text, sizeof text,
@@ -714,7 +714,7 @@ static void test_positions_of_another_attention(void **state)
                 assert_false(tg_nn_transformer_block_make(params, "b", C, H, &block).module.is_made);
                 assert_params_error(params, TG_ERROR_VALUE, "'b.att' has 3 heads and width 12, but its");
                 assert_int_equal(tg_params_count(params), count);
-                assert_true(tg_rng_position(rng) == position);
+                assert_true(tg_rng_position(tg_run_rng(run)) == position);
             }
         }
         for (int kind = TG_POSITION_LEARNED; kind <= TG_POSITION_SINUSOIDAL; kind++) {
@@ -725,7 +725,7 @@ static void test_positions_of_another_attention(void **state)
             tg_nn_positional p = tg_nn_positional_make(params, full, (tg_position)kind, 9, C, &positions);
             assert_true(p.module.is_made);
             int64_t count = tg_params_count(params);
-            uint64_t position = tg_rng_position(rng);
+            uint64_t position = tg_rng_position(tg_run_rng(run));
             config.positional = &p;
             snprintf(text, sizeof text,
                      "nn_multihead_attention_make: 'a' has %s positions, which tg_nn_positional_forward",
@@ -733,7 +733,7 @@ static void test_positions_of_another_attention(void **state)
             assert_false(tg_nn_multihead_attention_make(params, "a", C, C, H, &config).module.is_made);
             assert_params_error(params, TG_ERROR_VALUE, text);
             assert_int_equal(tg_params_count(params), count);
-            assert_true(tg_rng_position(rng) == position);
+            assert_true(tg_rng_position(tg_run_rng(run)) == position);
         }
     }
     positions.heads = 5;

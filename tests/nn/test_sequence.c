@@ -91,7 +91,7 @@ static tg_tensor *loss_of(tg_tape *t, const net *n)
 
 static void train(FILE *goldens, int kind)
 {
-    tg_rng *rng = tg_rng_new((uint64_t)next_number(goldens));
+    tg_run *run = tg_run_new((uint64_t)next_number(goldens));
     int64_t in = (int64_t)next_number(goldens), width = (int64_t)next_number(goldens);
     tg_nn_recurrent_config config = tg_nn_recurrent_config_default();
     config.layers = (int)next_number(goldens);
@@ -99,7 +99,7 @@ static void train(FILE *goldens, int kind)
     config.bias = next_number(goldens) != 0;
     bool masked = next_number(goldens) != 0;
     config.dropout = next_number(goldens);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_params *params = tg_params_new(run, TG_F64);
     net n = {.is_lstm = kind == 1};
     if (n.is_lstm) {
         n.lstm = tg_nn_lstm_make(params, "net", in, width, &config);
@@ -108,13 +108,13 @@ static void train(FILE *goldens, int kind)
     }
     n.x = tg_tensor_new(TG_F64, TG_SHAPE(3, 4, in), NULL);
     n.target = tg_tensor_new(TG_F64, TG_SHAPE(3, 4, width * (1 + config.bidirectional)), NULL);
-    assert_true(tg_tensor_fill_normal(n.x, rng, 0, 1, NULL) && tg_tensor_fill_normal(n.target, rng, 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(n.x, tg_run_rng(run), 0, 1, NULL) && tg_tensor_fill_normal(n.target, tg_run_rng(run), 0, 1, NULL));
     const uint8_t mask[] = {1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0}; /* lengths 4, 1 and 3 */
     n.mask = masked ? tg_tensor_new_from(TG_U8, TG_SHAPE(3, 4), mask, NULL) : NULL;
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.01;
     tg_optim *optim = tg_adam_new(params, &adam);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     for (int step = 0; step < 50; step++) {
         tg_tape_reset(t);
         tg_tensor *loss = loss_of(t, &n);
@@ -141,7 +141,7 @@ static void train(FILE *goldens, int kind)
     tg_release(n.x);
     tg_release(n.target);
     tg_release(n.mask);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_training_is_torchs(void **state)
@@ -162,8 +162,8 @@ static void test_training_is_torchs(void **state)
 static void test_states_continue(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(4);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *run = tg_run_new(4);
+    tg_params *params = tg_params_new(run, TG_F64);
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_nn_recurrent_config config = tg_nn_recurrent_config_default();
     config.layers = 2;
@@ -175,7 +175,7 @@ static void test_states_continue(void **state)
     assert_true(gru.module.is_made);
     assert_string_equal(tg_params_at(params, 8 + 12).name, "gru.weight_ih_l1_reverse");
     tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(2, 6, 2), NULL), *ends[4], *whole[2];
-    assert_true(tg_tensor_fill_normal(x, rng, 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(x, tg_run_rng(run), 0, 1, NULL));
     tg_tensor *y = tg_nn_lstm_forward(t, &lstm, x, &whole[0], &whole[1], NULL);
     tg_nn_recurrent_forward_config forward = tg_nn_recurrent_forward_config_default();
     tg_nn_lstm_forward(t, &lstm, tg_slice(t, x, 1, 0, 3, 1), &ends[0], &ends[1], NULL);
@@ -191,14 +191,14 @@ static void test_states_continue(void **state)
     tg_release(x);
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_errors(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(4);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(4);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_nn_recurrent_config config = tg_nn_recurrent_config_default();
     config.layers = 9;
@@ -282,15 +282,15 @@ static void test_errors(void **state)
     assert_tape_error(t, TG_ERROR_DTYPE, "avg_pool1d: argument 'x' is i32");
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* torch.manual_seed(0); torch.nn.Conv1d(2, 2, 2, dtype=torch.float64): the sums of weight and bias. */
 static void test_conv1d_draws_what_torch_draws(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(0);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *run = tg_run_new(0);
+    tg_params *params = tg_params_new(run, TG_F64);
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_nn_conv1d conv = tg_nn_conv1d_make(params, "conv", 2, 2, 2, NULL);
     double weight = tg_tensor_item(tg_sum(t, conv.weight, TG_ALL_AXES, TG_DROP_AXES), NULL);
@@ -300,7 +300,7 @@ static void test_conv1d_draws_what_torch_draws(void **state)
     assert_true(tg_shape_equal(tg_tensor_shape(y), TG_SHAPE(1, 2, 2)));
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

@@ -30,12 +30,12 @@ static void *read_model(void *context)
     for (int i = 0; i < LENGTH; i++) {
         ids[i] = (i * i * 7 + 3) % V;
     }
-    tg_rng *rng = tg_rng_new(0);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(0);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tensor *batch = tg_tensor_new_from(TG_I32, TG_SHAPE(1, LENGTH), ids, NULL);
     tg_tape_set_recording(t, r->records);
     for (int pass = 0; pass < PASSES && !r->failure; pass++) {
-        tg_rng_seed(rng, 5);
+        tg_rng_seed(tg_run_rng(run), 5);
         tg_tensor *logits = tg_gpt_forward(t, r->model, batch, NULL);
         r->failure = !logits                                                                        ? "no result"
                      : pass > 0 && memcmp(r->logits, tg_tensor_data(logits), sizeof r->logits) != 0 ? "other values"
@@ -47,7 +47,7 @@ static void *read_model(void *context)
     }
     tg_release(batch);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return NULL;
 }
 
@@ -82,14 +82,14 @@ static void test_readers_of_one_model(void **state)
     config.heads = 4;
     config.layers = 2;
     config.dropout = 0.1;
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt *model = tg_gpt_new(params, &config);
     assert_string_equal(tg_params_error(params)->text, "");
     check(params, model);
     tg_gpt_free(model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* ---- one table with max_norm ---- */

@@ -81,7 +81,7 @@ static const layer_case cases[] = {
 
 /* A layer of either kind, and its tensors. */
 typedef struct fixture {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_tape *tape;
     bool is_decoder;
@@ -103,9 +103,9 @@ static tg_tensor *mask_of(const int32_t lengths[B], int64_t positions)
 static fixture fixture_make(const layer_case *c, tg_dtype dtype, tg_attention_path path)
 {
     const int32_t lengths[B] = {T, T - 2}, memory_lengths[B] = {M, M - 3};
-    fixture f = {.rng = tg_rng_new(123), .is_decoder = c->is_decoder};
-    f.params = tg_params_new(dtype, f.rng);
-    f.tape = tg_tape_new(f.rng, NULL);
+    fixture f = {.run = tg_run_new(123), .is_decoder = c->is_decoder};
+    f.params = tg_params_new(f.run, dtype);
+    f.tape = tg_tape_new(f.run, NULL);
     tg_nn_transformer_layer_config config = tg_nn_transformer_layer_config_default();
     config.hidden = HIDDEN;
     config.dropout = c->dropout;
@@ -138,7 +138,7 @@ static void fixture_free(fixture *f)
     tg_release(f->memory_mask);
     tg_tape_free(f->tape);
     tg_params_free(f->params);
-    tg_rng_free(f->rng);
+    tg_run_free(f->run);
 }
 
 /* Padding is given as lengths or as masks. */
@@ -180,7 +180,7 @@ static void check_parameters(const layer_case *c, fixture *f, tg_dtype dtype)
     }
     if (dtype == TG_F64) {
         double next;
-        tg_rng_uniform_f64(f->rng, &next, 1, 0, 1);
+        tg_rng_uniform_f64(tg_run_rng(f->run), &next, 1, 0, 1);
         tg_tensor *draw = tensor_f64(TG_SHAPE(1), &next);
         assert_golden(c->name, "next_draw", draw, 0);
         tg_release(draw);
@@ -192,12 +192,12 @@ static void check(const layer_case *c, tg_dtype dtype, tg_attention_path path, b
     double tolerance = dtype == TG_F64 ? 1e-12 : 1e-5;
     fixture f = fixture_make(c, dtype, path);
     check_parameters(c, &f, dtype);
-    tg_rng_seed(f.rng, 7);
+    tg_rng_seed(tg_run_rng(f.run), 7);
     tg_tensor *y = forward(&f, c->padded, masked);
     assert_string_equal(tg_tape_error(f.tape)->text, "");
     assert_golden(c->name, "y", y, tolerance);
     double next;
-    tg_rng_uniform_f64(f.rng, &next, 1, 0, 1);
+    tg_rng_uniform_f64(tg_run_rng(f.run), &next, 1, 0, 1);
     tg_tensor *draw = tensor_f64(TG_SHAPE(1), &next), *start = wave(dtype, TG_SHAPE(B, T, C), 1);
     assert_golden(c->name, "draw_after", draw, 0);
     tg_backward_config backward = tg_backward_config_default();
@@ -284,7 +284,7 @@ static void test_failed_forwards(void **state)
             allocator_install(&counting);
             fixture f = fixture_make(&cases[i], TG_F32, TG_ATTENTION_FUSED);
             tg_tape_stats before = tg_tape_get_stats(f.tape);
-            uint64_t position = tg_rng_position(f.rng);
+            uint64_t position = tg_rng_position(tg_run_rng(f.run));
             allocator_arm(&counting, k, false);
             const tg_tensor *y = forward(&f, true, false);
             failed = !y;
@@ -293,8 +293,8 @@ static void test_failed_forwards(void **state)
                 tg_tape_stats after = tg_tape_get_stats(f.tape);
                 assert_int_equal(tg_tape_error(f.tape)->code, TG_ERROR_MEMORY);
                 assert_true(after.records == before.records && after.results == before.results);
-                assert_true(tg_rng_position(f.rng) == position);
-                tg_tape_clear_error(f.tape);
+                assert_true(tg_rng_position(tg_run_rng(f.run)) == position);
+                clear_tape_error(f.tape);
                 y = forward(&f, true, false);
             }
             assert_memory_equal(tg_tensor_data(y), tg_tensor_data(expected), B * T * C * sizeof(float));
@@ -310,8 +310,8 @@ static void test_failed_forwards(void **state)
 static void test_refused(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_transformer_layer_config config = tg_nn_transformer_layer_config_default();
     const char *errors[] = {"has dropout 1, outside [0,1)",
                             "has activation 2, which does not exist; it must be 0 (relu) or 1 (gelu)",
@@ -328,7 +328,7 @@ static void test_refused(void **state)
         assert_false(tg_nn_transformer_decoder_layer_make(params, "a", C, H, &config).module.is_made);
         assert_params_error(params, codes[i], errors[i]);
         assert_int_equal(tg_params_count(params), 0);
-        assert_true(tg_rng_position(rng) == 0);
+        assert_true(tg_rng_position(tg_run_rng(run)) == 0);
     }
     assert_false(tg_nn_transformer_encoder_layer_make(params, "a", C, 4, NULL).module.is_made);
     assert_params_error(params, TG_ERROR_VALUE, "'a.self_attn' has 4 heads, which do not divide width 6");
@@ -350,7 +350,7 @@ static void test_refused(void **state)
     tg_release(flat);
     tg_release(three);
     fixture_free(&f);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

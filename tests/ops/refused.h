@@ -12,7 +12,7 @@
 #define TENSORS 16
 
 typedef struct fixture {
-    tg_rng *rng;
+    tg_run *run;
     tg_tape *tape;
     tg_tensor *x, *doubles, *ids, *mask; /* (2,3) f32 and f64, which are leaves; i32, 0 to 8; u8 */
     tg_tensor *scalar, *vector, *four;   /* (), (3), (4) f32 */
@@ -49,8 +49,8 @@ static inline int set_up(void **state)
     static fixture made;
     fixture *f = *state = &made;
     f->count = 0;
-    f->rng = tg_rng_new(7);
-    f->tape = tg_tape_new(f->rng, NULL);
+    f->run = tg_run_new(7);
+    f->tape = tg_tape_new(f->run, NULL);
     f->x = leaf(ones(f, TG_F32, TG_SHAPE(2, 3)));
     f->doubles = leaf(ones(f, TG_F64, TG_SHAPE(2, 3)));
     f->ids = own(f, tensor_i32(TG_SHAPE(2, 3), (int32_t[]){0, 8, 3, 1, 2, 7}));
@@ -69,7 +69,7 @@ static inline int set_up(void **state)
     f->deep_ids = ones(f, TG_I32, TG_SHAPE(1, 1, 1, 1, 1, 1, 1, 1));
     f->kept = tg_mul_scalar(f->tape, f->x, 2);
     f->records = 1;
-    assert_true(tg_rng_save_torch_state(f->rng, f->generator, NULL));
+    assert_true(tg_rng_save_torch_state(tg_run_rng(f->run), f->generator, NULL));
     return 0;
 }
 
@@ -82,14 +82,14 @@ static inline int tear_down(void **state)
         tg_release(f->all[i]);
     }
     tg_tape_free(f->tape);
-    tg_rng_free(f->rng);
+    tg_run_free(f->run);
     return 0;
 }
 
 static inline void check_unchanged(fixture *f, int line)
 {
     uint8_t generator[TG_RNG_TORCH_STATE_SIZE];
-    assert_true(tg_rng_save_torch_state(f->rng, generator, NULL));
+    assert_true(tg_rng_save_torch_state(tg_run_rng(f->run), generator, NULL));
     if (memcmp(generator, f->generator, sizeof generator)) {
         fail_msg("line %d: the generator has moved", line);
     }
@@ -113,7 +113,7 @@ static inline void check_refused(fixture *f, const void *result, tg_code code, c
         fail_msg("line %d: %lld records were added", line, (long long)(records - f->records));
     }
     f->records = records;
-    tg_tape_clear_error(f->tape);
+    clear_tape_error(f->tape);
     check_unchanged(f, line);
 }
 

@@ -30,24 +30,24 @@ static void run_free(run *r)
 /* Inputs (B,T,H,D), viewed as (B,H,T,D); the loss is the product of y with a fixed random direction. */
 static run run_once(tg_attention_path path, const sizes *n, tg_dtype dtype, double p)
 {
-    tg_rng *rng = tg_rng_new(5);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *shared_run = tg_run_new(5);
+    tg_tape *t = tg_tape_new(shared_run, NULL);
     tg_tensor *leaves[4], *views[3];
     for (int i = 0; i < 3; i++) {
         int64_t length = i == 0 ? n->queries : n->keys;
         leaves[i] = tg_tensor_new(dtype, TG_SHAPE(n->batch, length, n->heads, n->width), NULL);
-        tg_tensor_fill_normal(leaves[i], rng, 0, 1, NULL);
+        tg_tensor_fill_normal(leaves[i], tg_run_rng(shared_run), 0, 1, NULL);
         views[i] = tg_transpose(t, leaf(leaves[i]), 1, 2);
     }
     leaves[3] = tg_tensor_new(dtype, TG_SHAPE(n->heads, n->queries, n->keys), NULL);
-    tg_tensor_fill_normal(leaves[3], rng, 0, 1, NULL);
+    tg_tensor_fill_normal(leaves[3], tg_run_rng(shared_run), 0, 1, NULL);
     tg_tensor *direction = tg_tensor_new(dtype, TG_SHAPE(n->batch, n->heads, n->queries, n->width), NULL);
-    tg_tensor_fill_normal(direction, rng, 0, 1, NULL);
-    tg_rng_seed(rng, 11);
+    tg_tensor_fill_normal(direction, tg_run_rng(shared_run), 0, 1, NULL);
+    tg_rng_seed(tg_run_rng(shared_run), 11);
     tg_tensor *bias = n->bias ? leaf(leaves[3]) : NULL;
     tg_tensor *y = attend(path, t, views[0], views[1], views[2], attention_config(n->causal, p, bias));
     assert_string_equal(tg_tape_error(t)->text, "");
-    run r = {.position = tg_rng_position(rng)};
+    run r = {.position = tg_rng_position(tg_run_rng(shared_run))};
     assert_true(backward_from(t, y, direction));
     r.y = tg_tensor_new_copy(y, NULL);
     for (int i = 0; i < 4; i++) {
@@ -56,7 +56,7 @@ static run run_once(tg_attention_path path, const sizes *n, tg_dtype dtype, doub
     }
     tg_release(direction);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(shared_run);
     return r;
 }
 
@@ -127,10 +127,10 @@ static void test_more_keys_than_queries(void **state)
 static void test_is_causal(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(3);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *shared_run = tg_run_new(3);
+    tg_tape *t = tg_tape_new(shared_run, NULL);
     tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(130, 4), NULL);
-    tg_tensor_fill_normal(x, rng, 0, 1, NULL);
+    tg_tensor_fill_normal(x, tg_run_rng(shared_run), 0, 1, NULL);
     const tg_scaled_dot_product_attention_config causal = attention_config(true, 0, NULL);
     tg_tensor *before = tg_scaled_dot_product_attention(t, x, x, x, &causal), *changed = tg_tensor_new_copy(x, NULL);
     ((double *)tg_tensor_data_mut(changed))[129 * 4] += 1;
@@ -147,7 +147,7 @@ static void test_is_causal(void **state)
     tg_release(changed);
     tg_release(x);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(shared_run);
 }
 
 static void assert_same_bits(const tg_tensor *a, const tg_tensor *b)
@@ -363,8 +363,8 @@ static void test_padding_does_not_count(void **state)
 static void test_errors(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(3);
-    tg_tape *t = tg_tape_new(rng, NULL), *silent = tg_tape_new(NULL, NULL);
+    tg_run *shared_run = tg_run_new(3);
+    tg_tape *t = tg_tape_new(shared_run, NULL), *silent = tg_tape_new(NULL, NULL);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2, 3, 4), NULL), *y = tg_tensor_new(TG_F32, TG_SHAPE(2, 2, 4), NULL);
     tg_tensor *wide = tg_tensor_new(TG_F64, TG_SHAPE(2, 3, 4), NULL), *flat = tg_tensor_new(TG_F32, TG_SHAPE(4), NULL);
     const tg_scaled_dot_product_attention_config causal = attention_config(true, 0, NULL);
@@ -410,14 +410,14 @@ static void test_errors(void **state)
     assert_tape_error(silent, TG_ERROR_STATE, SDPA ": dropout needs a generator");
     tg_tape_set_training(silent, false);
     assert_non_null(tg_scaled_dot_product_attention(silent, x, x, x, &half));
-    assert_true(tg_rng_position(rng) == 0);
+    assert_true(tg_rng_position(tg_run_rng(shared_run)) == 0);
     tg_release(x);
     tg_release(y);
     tg_release(wide);
     tg_release(flat);
     tg_tape_free(t);
     tg_tape_free(silent);
-    tg_rng_free(rng);
+    tg_run_free(shared_run);
 }
 
 int main(void)

@@ -7,29 +7,29 @@
 #include <string.h>
 
 static const tg_attention_path both[] = {TG_ATTENTION_FUSED, TG_ATTENTION_ELEMENTARY};
-static tg_rng *rng;
+static tg_run *shared_run;
 static tg_tape *tape;
 
 static int set_up(void **state)
 {
     (void)state;
-    rng = tg_rng_new(21);
-    tape = tg_tape_new(rng, NULL);
-    return rng && tape ? 0 : -1;
+    shared_run = tg_run_new(21);
+    tape = tg_tape_new(shared_run, NULL);
+    return shared_run && tape ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(shared_run);
     return 0;
 }
 
 static tg_tensor *normal(tg_shape shape)
 {
     tg_tensor *x = tg_tensor_new(TG_F64, shape, NULL);
-    assert_true(tg_tensor_fill_normal(x, rng, 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(x, tg_run_rng(shared_run), 0, 1, NULL));
     return x;
 }
 
@@ -82,7 +82,7 @@ static void test_any_may_want_a_gradient(void **state)
             assert_true(tg_tensor_set_requires_grad(inputs[i], wanted >> i & 1, NULL));
         }
         const tg_scaled_dot_product_attention_config config = attention_config(true, 0.25, inputs[3]);
-        tg_rng_seed(rng, 4);
+        tg_rng_seed(tg_run_rng(shared_run), 4);
         backward(tg_scaled_dot_product_attention(tape, inputs[0], inputs[1], inputs[2], &config));
         for (int i = 0; i < INPUTS; i++) {
             assert_int_equal(tg_tensor_grad_kind(inputs[i]) != TG_GRAD_NONE, wanted >> i & 1);
@@ -154,11 +154,11 @@ static void test_views(void **state)
             copies[i] = leaf(tg_tensor_new_copy(views[i], NULL));
         }
         tg_scaled_dot_product_attention_config config = attention_config(true, 0.3, views[3]);
-        tg_rng_seed(rng, 4);
+        tg_rng_seed(tg_run_rng(shared_run), 4);
         tg_tensor *y = attend(both[way], tape, views[0], views[1], views[2], config);
         backward(y);
         config.bias = copies[3];
-        tg_rng_seed(rng, 4);
+        tg_rng_seed(tg_run_rng(shared_run), 4);
         tg_tensor *expected = attend(both[way], tape, copies[0], copies[1], copies[2], config);
         backward(expected);
         assert_close(y, expected);
@@ -198,7 +198,7 @@ static void test_empty(void **state)
     for (int i = 0; i < 4; i++) {
         tg_tensor *q = leaf(tg_tensor_new(TG_F64, queries[i % 2], NULL)), *k = leaf(normal(keys[i % 2]));
         const tg_scaled_dot_product_attention_config config = attention_config(true, i < 2 ? 0 : 0.5, NULL);
-        uint64_t position = tg_rng_position(rng);
+        uint64_t position = tg_rng_position(tg_run_rng(shared_run));
         tg_tensor *y = tg_scaled_dot_product_attention(tape, q, k, k, &config);
         backward(y);
         assert_true(tg_shape_equal(tg_tensor_shape(y), queries[i % 2]));
@@ -207,7 +207,7 @@ static void test_empty(void **state)
         for (int64_t n = 0; n < tg_tensor_count(gradient); n++) {
             assert_true(tg_tensor_value_at(gradient, n) == 0);
         }
-        assert_true(tg_rng_position(rng) == position);
+        assert_true(tg_rng_position(tg_run_rng(shared_run)) == position);
         tg_release(gradient);
         tg_release(q);
         tg_release(k);
@@ -234,11 +234,11 @@ static void test_empty_results_with_weights(void **state)
         const double dropout = number / 4 == 0 ? 0 : 0.5;
         tg_scaled_dot_product_attention_config config = attention_config(false, dropout, wants_weights ? NULL : bias);
         config.weights = wants_weights ? &weights : NULL;
-        uint64_t position = tg_rng_position(rng);
+        uint64_t position = tg_rng_position(tg_run_rng(shared_run));
         tg_tensor *y = attend(path, tape, in[0], in[1], in[2], config);
         backward(y);
         assert_true(tg_shape_equal(tg_tensor_shape(y), results[is_wide]));
-        assert_int_equal(tg_rng_position(rng) - position, wants_weights ? 2 * tg_tensor_count(weights) : 0);
+        assert_int_equal(tg_rng_position(tg_run_rng(shared_run)) - position, wants_weights ? 2 * tg_tensor_count(weights) : 0);
         tg_tensor *gradient = tg_tensor_new_dense_grad(wants_weights ? in[0] : bias, NULL);
         for (int64_t i = 0; i < tg_tensor_count(gradient); i++) {
             assert_true(tg_tensor_value_at(gradient, i) == 0);
@@ -324,12 +324,12 @@ static void test_without_memory(void **state)
         for (size_t n = 0; !finished; n++) {
             counting_allocator counting;
             allocator_install(&counting);
-            tg_rng *own = tg_rng_new(2);
+            tg_run *own = tg_run_new(2);
             tg_tape *t = tg_tape_new(own, NULL);
             tg_tensor *x = leaf(tensor_f64(TG_SHAPE(1, 3, 2), (double[]){1, -2, 0.5, 3, -1, 2}));
             tg_tensor *lengths = way / 4 ? tensor_i32(TG_SHAPE(1), (int32_t[]){2}) : NULL;
             allocator_arm(&counting, n, way / 2 % 2);
-            bool good = run(both[way % 2], t, own, x, lengths);
+            bool good = run(both[way % 2], t, tg_run_rng(own), x, lengths);
             allocator_arm(&counting, 0, false);
             if (n == 0) {
                 assert_true(good);
@@ -340,15 +340,15 @@ static void test_without_memory(void **state)
             } else {
                 assert_int_equal(tg_tape_error(t)->code, TG_ERROR_MEMORY);
                 assert_int_equal(tg_tensor_grad_kind(x), TG_GRAD_NONE);
-                tg_tape_clear_error(t);
+                clear_tape_error(t);
                 tg_tape_reset(t);
-                assert_true(run(both[way % 2], t, own, x, lengths));
+                assert_true(run(both[way % 2], t, tg_run_rng(own), x, lengths));
             }
             assert_memory_equal(tg_tensor_data(tg_tensor_grad(x)), expected, sizeof expected);
             tg_release(x);
             tg_release(lengths);
             tg_tape_free(t);
-            tg_rng_free(own);
+            tg_run_free(own);
             assert_int_equal(counting.live, 0);
             allocator_restore();
         }

@@ -65,19 +65,19 @@ static void run_free(run *r)
  * by all sequences. */
 static run run_once(tg_attention_path path, const sizes *n)
 {
-    tg_rng *rng = tg_rng_new(5);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *shared_run = tg_run_new(5);
+    tg_tape *t = tg_tape_new(shared_run, NULL);
     tg_tensor *leaves[4];
     const tg_shape shapes[] = {
         TG_SHAPE(n->batch, n->heads, n->queries, n->width), TG_SHAPE(n->batch, n->key_heads, n->keys, n->width),
         TG_SHAPE(n->batch, n->key_heads, n->keys, n->width), TG_SHAPE(n->heads, n->queries, n->keys)};
     for (int i = 0; i < 4; i++) {
         leaves[i] = leaf(tg_tensor_new(TG_F64, shapes[i], NULL));
-        assert_true(tg_tensor_fill_normal(leaves[i], rng, 0, 1, NULL));
+        assert_true(tg_tensor_fill_normal(leaves[i], tg_run_rng(shared_run), 0, 1, NULL));
     }
     tg_tensor *mask = tg_tensor_new(TG_U8, TG_SHAPE(n->batch, n->keys), NULL);
     tg_tensor *dy = tg_tensor_new(TG_F64, shapes[0], NULL);
-    assert_true(tg_tensor_fill_normal(dy, rng, 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(dy, tg_run_rng(shared_run), 0, 1, NULL));
     uint8_t *kept = tg_tensor_data_mut(mask);
     for (int64_t i = 0; i < n->batch * n->keys; i++) {
         int64_t key = i % n->keys;
@@ -98,7 +98,7 @@ static run run_once(tg_attention_path path, const sizes *n)
     tg_release(mask);
     tg_release(dy);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(shared_run);
     return r;
 }
 
@@ -138,8 +138,8 @@ static void test_grouped_heads_of_any_rank(void **state)
     for (int rank = 3; rank <= TG_MAX_RANK; rank++) {
         tg_tensor *found[PATHS][4];
         for (int way = 0; way < PATHS; way++) {
-            tg_rng *rng = tg_rng_new(5);
-            tg_tape *t = tg_tape_new(rng, NULL);
+            tg_run *shared_run = tg_run_new(5);
+            tg_tape *t = tg_tape_new(shared_run, NULL);
             tg_shape q = {rank, {2, 1, 3, 1, 1, 1, 1, 1}}, k = q, v = q;
             q.size[rank - 3] = HEADS, q.size[rank - 2] = T, q.size[rank - 1] = D;
             k.size[rank - 3] = S, k.size[rank - 2] = GROUPS, k.size[rank - 1] = D;
@@ -148,7 +148,7 @@ static void test_grouped_heads_of_any_rank(void **state)
             tg_tensor *in[3];
             for (int i = 0; i < 3; i++) {
                 in[i] = leaf(tg_tensor_new(TG_F64, shapes[i], NULL));
-                assert_true(tg_tensor_fill_normal(in[i], rng, 0, 1, NULL));
+                assert_true(tg_tensor_fill_normal(in[i], tg_run_rng(shared_run), 0, 1, NULL));
             }
             tg_scaled_dot_product_attention_config config = attention_config(false, 0.3, NULL);
             config.enable_gqa = true;
@@ -162,7 +162,7 @@ static void test_grouped_heads_of_any_rank(void **state)
                 tg_release(in[i]);
             }
             tg_tape_free(t);
-            tg_rng_free(rng);
+            tg_run_free(shared_run);
         }
         for (int i = 0; i < 4; i++) {
             assert_true(tg_shape_equal(tg_tensor_shape(found[0][i]), tg_tensor_shape(found[1][i])));
@@ -227,34 +227,34 @@ static void test_dropout_with_more_batches_of_values(void **state)
     (void)state;
     enum { T = 3, S = 70, D = 2 };
     for (int number = 0; number < 6; number++) {
-        tg_rng *rng = tg_rng_new(5);
-        tg_tape *t = tg_tape_new(rng, NULL);
+        tg_run *shared_run = tg_run_new(5);
+        tg_tape *t = tg_tape_new(shared_run, NULL);
         const tg_shape shapes[] = {TG_SHAPE(2, T, D), TG_SHAPE(1, S, D), TG_SHAPE(4, 3, 2, S, D), TG_SHAPE(3, 1, T, S)};
         tg_tensor *in[4];
         for (int i = 0; i < 4; i++) {
             in[i] = leaf(tg_tensor_new(TG_F64, shapes[i], NULL));
-            assert_true(tg_tensor_fill_normal(in[i], rng, 0, 1, NULL));
+            assert_true(tg_tensor_fill_normal(in[i], tg_run_rng(shared_run), 0, 1, NULL));
         }
         tg_tensor *mask = tg_tensor_new_full(TG_U8, TG_SHAPE(4, S), 1, NULL);
         tg_scaled_dot_product_attention_config config = attention_config(false, 0.4, number / 2 == 1 ? in[3] : NULL);
         config.key_mask = number / 2 == 2 ? mask : NULL;
-        tg_rng_seed(rng, 3);
+        tg_rng_seed(tg_run_rng(shared_run), 3);
         tg_tensor *scores = tg_div_scalar(t, tg_matmul(t, in[0], tg_transpose(t, in[1], -2, -1)), sqrt(D));
         scores = config.bias ? tg_add(t, scores, config.bias) : scores;
         scores = config.key_mask ? tg_expand(t, scores, TG_SHAPE(4, 1, 2, T, S)) : scores;
         tg_tensor *y = tg_matmul(t, tg_dropout(t, tg_contiguous(t, tg_softmax(t, scores, -1)), 0.4), in[2]);
-        uint64_t position = tg_rng_position(rng);
+        uint64_t position = tg_rng_position(tg_run_rng(shared_run));
         assert_true(tg_backward(t, tg_sum(t, tg_mul(t, y, y), TG_ALL_AXES, TG_DROP_AXES), NULL));
         tg_tensor *expected[4];
         for (int i = 0; i < 4; i++) {
             expected[i] = tg_tensor_new_dense_grad(in[i], NULL);
             tg_tensor_zero_grad(in[i]);
         }
-        tg_rng_seed(rng, 3);
+        tg_rng_seed(tg_run_rng(shared_run), 3);
         tg_tensor *found =
             attend(number % 2 ? TG_ATTENTION_FUSED : TG_ATTENTION_ELEMENTARY, t, in[0], in[1], in[2], config);
         assert_string_equal(tg_tape_error(t)->text, "");
-        assert_true(tg_rng_position(rng) == position);
+        assert_true(tg_rng_position(tg_run_rng(shared_run)) == position);
         assert_int_equal(position, 2 * 2 * T * S * (number / 2 == 0 ? 1 : number / 2 == 1 ? 3 : 4));
         assert_true(tg_shape_equal(tg_tensor_shape(found), TG_SHAPE(4, 3, 2, T, D)));
         assert_near(found, y, 1e-13);
@@ -268,7 +268,7 @@ static void test_dropout_with_more_batches_of_values(void **state)
         }
         tg_release(mask);
         tg_tape_free(t);
-        tg_rng_free(rng);
+        tg_run_free(shared_run);
     }
 }
 
@@ -295,10 +295,10 @@ static void test_same_bits_for_any_thread_count(void **state)
 static void test_lengths(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(3);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *shared_run = tg_run_new(3);
+    tg_tape *t = tg_tape_new(shared_run, NULL);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(3, 70, 4), NULL);
-    assert_true(tg_tensor_fill_normal(x, rng, 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(x, tg_run_rng(shared_run), 0, 1, NULL));
     tg_tensor *mask = tg_tensor_new(TG_U8, TG_SHAPE(3, 70), NULL), *padded = tg_tensor_new_copy(x, NULL);
     tg_tensor *every_other = tensor_i32(TG_SHAPE(6), (int32_t[]){70, -1, 0, -1, 65, -1});
     uint8_t *kept = tg_tensor_data_mut(mask);
@@ -324,7 +324,7 @@ static void test_lengths(void **state)
     tg_release(mask);
     tg_release(every_other);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(shared_run);
 }
 
 int main(void)

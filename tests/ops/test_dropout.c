@@ -86,8 +86,8 @@ static void test_draws_of_torch(void **state)
     (void)state;
     FILE *goldens = fopen(TG_TEST_GOLDENS "/dropout.txt", "r");
     assert_non_null(goldens);
-    tg_rng *rng = tg_rng_new(123);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(123);
+    tg_tape *t = tg_tape_new(run, NULL);
     char word[24];
     int line = 1;
     for (; fscanf(goldens, "%23s", word) == 1 && word[0] == 'f'; line++) {
@@ -95,25 +95,25 @@ static void test_draws_of_torch(void **state)
     }
     assert_int_equal(line, 61);
     char next[24];
-    snprintf(next, sizeof next, "%llu", (unsigned long long)tg_rng_int64(rng));
+    snprintf(next, sizeof next, "%llu", (unsigned long long)tg_rng_int64(tg_run_rng(run)));
     assert_string_equal(next, word);
     fclose(goldens);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* A dropped value is multiplied by 0, as in torch: a NaN, and what was infinite, is NaN and is not hidden. */
 static void test_dropped_nan_stays(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(0);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(0);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tensor *x = tensor_f32(TG_SHAPE(3), (float[]){NAN, INFINITY, 1});
     assert_values(tg_dropout(t, x, 1), (double[]){NAN, NAN, 0}, 3, 0, 0);
-    assert_int_equal(tg_rng_position(rng), 0);
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), 0);
     tg_release(x);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

@@ -67,8 +67,8 @@ static tg_shape draw_shape(tg_rng *rng)
 static void test_huge_axes(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_tape *tape = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(1);
+    tg_tape *tape = tg_tape_new(run, NULL);
     signal(SIGALRM, report_endless);
     int64_t results = 0;
     for (int k = 0; k < sample_count; k++) {
@@ -77,12 +77,12 @@ static void test_huge_axes(void **state)
         alarm(60);
         for (int trial = 0; trial < 400; trial++) {
             tg_tensor *inputs[SAMPLE_INPUTS] = {NULL};
-            tg_shape shape = draw_shape(rng);
+            tg_shape shape = draw_shape(tg_run_rng(run));
             for (int i = 0; i < SAMPLE_INPUTS && s->draw[i] != ABSENT; i++) {
                 tg_dtype dtype = s->draw[i] == MASK                           ? TG_U8
                                  : s->draw[i] == IDS || s->draw[i] == TARGETS ? TG_I32
                                                                               : TG_F32;
-                inputs[i] = tg_tensor_new(dtype, trial % 2 == 0 ? shape : draw_shape(rng), NULL);
+                inputs[i] = tg_tensor_new(dtype, trial % 2 == 0 ? shape : draw_shape(tg_run_rng(run)), NULL);
                 assert_non_null(inputs[i]);
                 if (dtype == TG_F32) {
                     leaf(inputs[i]);
@@ -94,7 +94,7 @@ static void test_huge_axes(void **state)
             }
             results += y != NULL;
             assert_true(y || tg_tape_error(tape)->code != TG_OK);
-            tg_tape_clear_error(tape);
+            clear_tape_error(tape);
             tg_tape_reset(tape);
             for (int i = 0; i < SAMPLE_INPUTS; i++) {
                 tg_release(inputs[i]);
@@ -104,7 +104,7 @@ static void test_huge_axes(void **state)
     alarm(0);
     assert_true(results > sample_count * 20);
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* ---- each size in turn ---- */
@@ -168,7 +168,7 @@ static bool call_with(tg_tape *tape, const sample *s, const tg_shape *shapes, in
     if (y && tg_tensor_requires_grad(y)) {
         tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL);
     }
-    tg_tape_clear_error(tape);
+    clear_tape_error(tape);
     tg_tape_reset(tape);
     for (int i = 0; i < SAMPLE_INPUTS; i++) {
         tg_release(inputs[i]);
@@ -210,8 +210,8 @@ static int64_t call_with_extremes(tg_tape *tape, const sample *s, const char *te
 static void test_each_size(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_tape *tape = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(1);
+    tg_tape *tape = tg_tape_new(run, NULL);
     signal(SIGALRM, report_endless);
     int64_t results = 0;
     for (int k = 0; k < sample_count; k++) {
@@ -224,7 +224,7 @@ static void test_each_size(void **state)
     alarm(0);
     assert_true(results > sample_count * 4);
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* Options that are sizes, and inputs that are optional. */
@@ -267,11 +267,11 @@ static void test_options(void **state)
             results[count++] = tg_max_pool1d(t, signal, n, &pool[k]);
             results[count++] = tg_conv1d(t, signal, weight, NULL, &conv[k]);
         }
-        tg_tape_clear_error(t);
+        clear_tape_error(t);
         for (int k = 0; k < count; k++) {
             if (results[k] && tg_tensor_requires_grad(results[k])) {
                 tg_backward(t, tg_sum(t, results[k], TG_ALL_AXES, TG_DROP_AXES), NULL);
-                tg_tape_clear_error(t);
+                clear_tape_error(t);
             }
         }
         tg_tape_reset(t);
@@ -352,7 +352,7 @@ static void test_numbers(void **state)
         assert_null(tg_rotary(t, x, n, NULL));
         assert_tape_error(t, TG_ERROR_RANGE, "rotary: ");
         assert_int_equal(tg_split(t, x, n, 1, parts, 4), n < 1 ? 0 : 1);
-        tg_tape_clear_error(t);
+        clear_tape_error(t);
         int axis = n < 0 ? INT32_MIN : INT32_MAX;
         assert_null(tg_sum(t, x, tg_axes_make(1, &axis), TG_DROP_AXES));
         assert_tape_error(t, TG_ERROR_RANGE, "sum: ");

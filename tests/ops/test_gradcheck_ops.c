@@ -27,14 +27,14 @@ static const char *const layout_names[] = {"contiguous", "transposed", "sliced"}
 
 static counting_allocator memory; /* fills blocks with 0xcd: uninitialized memory changes results */
 static tg_tape *tape;             /* creates views */
-static tg_rng *rng;
+static tg_run *run;
 
 static int set_up(void **state)
 {
     (void)state;
     allocator_install(&memory);
-    rng = tg_rng_new(0);
-    tape = tg_tape_new(rng, NULL);
+    run = tg_run_new(0);
+    tape = tg_tape_new(run, NULL);
     tg_tape_set_recording(tape, false);
     return tape ? 0 : -1;
 }
@@ -43,7 +43,7 @@ static int tear_down(void **state)
 {
     (void)state;
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(run);
     allocator_restore();
     return memory.live == 0 ? 0 : -1;
 }
@@ -72,7 +72,7 @@ static tg_shape next_shape(const char **text)
 static double uniform(double low, double high)
 {
     float value;
-    tg_rng_uniform_f32(rng, &value, 1, low, high);
+    tg_rng_uniform_f32(tg_run_rng(run), &value, 1, low, high);
     return (double)value;
 }
 
@@ -81,7 +81,7 @@ static void draw(double *values, int64_t count, sample_draw how, int64_t bound, 
 {
     int64_t order[MOST_VALUES];
     assert_true(count <= MOST_VALUES);
-    tg_rng_randperm(rng, order, count);
+    tg_rng_randperm(tg_run_rng(run), order, count);
     for (int64_t i = 0; i < count; i++) {
         switch (how) {
         case ABSENT: fail(); break;
@@ -89,8 +89,8 @@ static void draw(double *values, int64_t count, sample_draw how, int64_t bound, 
         case POSITIVE: values[i] = uniform(0.5, 2); break;
         case NONZERO: values[i] = uniform(0.5, 2) * (uniform(0, 1) < 0.5 ? -1 : 1); break;
         case DISTINCT: values[i] = (double)(float)(0.25 * (double)(order[i] - count / 2) + 0.06 * (1 + input)); break;
-        case IDS: values[i] = i == 1 ? values[0] : (double)(tg_rng_u32(rng) % (uint32_t)bound); break;
-        case TARGETS: values[i] = i % 3 == 1 ? -100 : (double)(tg_rng_u32(rng) % (uint32_t)bound); break;
+        case IDS: values[i] = i == 1 ? values[0] : (double)(tg_rng_u32(tg_run_rng(run)) % (uint32_t)bound); break;
+        case TARGETS: values[i] = i % 3 == 1 ? -100 : (double)(tg_rng_u32(tg_run_rng(run)) % (uint32_t)bound); break;
         case MASK: values[i] = (double)((i + input) % 2); break;
         }
     }
@@ -127,7 +127,7 @@ static tg_tensor *lay_out(const tg_tensor *values, layout how)
 static int make_inputs(const sample *s, const char *shapes, layout how, tg_dtype dtype, tg_tensor **inputs)
 {
     int count = 0;
-    tg_rng_seed(rng, 5);
+    tg_rng_seed(tg_run_rng(run), 5);
     for (; count < SAMPLE_INPUTS && s->draw[count] != ABSENT; count++) {
         double values[MOST_VALUES];
         tg_shape shape = next_shape(&shapes);
@@ -243,7 +243,7 @@ static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype
             leaf(inputs[i]);
         }
     }
-    tg_rng *drops = tg_rng_new(3);
+    tg_run *drops = tg_run_new(3);
     tg_tape *t = tg_tape_new(drops, NULL);
     assert_true(!(flags & IN_A_SPAN) || tg_activation_checkpoint_begin(t));
     assert_true(!(flags & REPRODUCIBLE) || tg_tape_set_matmul_precision(t, TG_MATMUL_REPRODUCIBLE));
@@ -261,7 +261,7 @@ static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype
         }
     }
     tg_tensor *normal = tg_tensor_new(TG_F32, tg_tensor_shape(y), NULL);
-    assert_true(tg_tensor_fill_normal(normal, drops, 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(normal, tg_run_rng(drops), 0, 1, NULL));
     tg_tensor *seed = tg_tensor_new_cast(normal, tg_tensor_dtype(y), NULL);
     assert_true(backward_from(t, y, seed));
     out.values[0] = tg_tensor_new_copy(y, NULL);
@@ -271,7 +271,7 @@ static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype
     tg_release(seed);
     tg_release(normal);
     tg_tape_free(t);
-    tg_rng_free(drops);
+    tg_run_free(drops);
     release_inputs(inputs, out.input_count);
     return out;
 }
@@ -314,7 +314,7 @@ static void set_level(int level)
     if (!tg_set_cpu_level((tg_cpu_level)level, &error)) {
         fail_msg("%s", error.text);
     }
-    tape = tg_tape_new(rng, NULL);
+    tape = tg_tape_new(run, NULL);
     tg_tape_set_recording(tape, false);
 }
 
@@ -332,7 +332,7 @@ static void check_levels(int flags)
         outcome base = {.input_count = 0};
         for (int level = lowest; shapes && level <= tg_level_highest(); level++) {
             set_level(level);
-            tg_rng_seed(rng, (uint64_t)k);
+            tg_rng_seed(tg_run_rng(run), (uint64_t)k);
             outcome other = compute(s, shapes, CONTIGUOUS, dtype, flags);
             base = level == lowest ? other : base;
             for (int v = 0; level > lowest && v <= other.input_count; v++) {

@@ -79,7 +79,7 @@ static bool refuses(tg_tape *tape, const sample *s, int faulty, int fault)
         fail_msg("%s %s, input %d, fault %d: %d \"%s\"", s->op, s->variant ? s->variant : "", faulty, fault,
                  (int)error->code, error->text);
     }
-    tg_tape_clear_error(tape);
+    clear_tape_error(tape);
     tg_tape_reset(tape);
     for (int i = 0; i < SAMPLE_INPUTS; i++) {
         tg_release(inputs[i]);
@@ -92,8 +92,8 @@ static void test_errors_name_the_argument(void **state)
     (void)state;
     tg_tape_config config = tg_tape_config_default();
     config.detect_freed_results = true;
-    tg_rng *rng = tg_rng_new(1);
-    tg_tape *tape = tg_tape_new(rng, &config);
+    tg_run *run = tg_run_new(1);
+    tg_tape *tape = tg_tape_new(run, &config);
     int refused[FAULTS] = {0}, inputs = 0;
     for (int k = 0; k < sample_count; k++) {
         for (int i = 0; i < SAMPLE_INPUTS && samples[k].draw[i] != ABSENT; i++, inputs++) {
@@ -107,7 +107,7 @@ static void test_errors_name_the_argument(void **state)
     assert_true(100 * from_getters < 5 * inputs);
     assert_true(100 * refused[IS_NULL] > 95 * inputs && 100 * refused[HAS_WRONG_DTYPE] > 90 * inputs);
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

@@ -153,18 +153,18 @@ static void test_chunks(void **state)
 {
     (void)state;
     enum { ROWS = 150, CLASSES = 1 << 17 };
-    tg_rng *rng = tg_rng_new(5);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(5);
+    tg_tape *t = tg_tape_new(run, NULL);
     int32_t id[ROWS];
     for (int i = 0; i < ROWS; i++) {
         id[i] = i == 70 ? -100 : i * 7919 % CLASSES;
     }
     tg_tensor *x[2], *weight[2], *losses[2], *ids = tg_tensor_new_from(TG_I32, TG_SHAPE(ROWS), id, NULL);
     for (int i = 0; i < 2; i++) {
-        tg_rng_seed(rng, 6);
+        tg_rng_seed(tg_run_rng(run), 6);
         x[i] = leaf(tg_tensor_new(TG_F32, TG_SHAPE(ROWS, 2), NULL));
         weight[i] = leaf(tg_tensor_new(TG_F32, TG_SHAPE(CLASSES, 2), NULL));
-        assert_true(tg_tensor_fill_normal(x[i], rng, 0, 2, NULL) && tg_tensor_fill_normal(weight[i], rng, 0, 2, NULL));
+        assert_true(tg_tensor_fill_normal(x[i], tg_run_rng(run), 0, 2, NULL) && tg_tensor_fill_normal(weight[i], tg_run_rng(run), 0, 2, NULL));
         for (int repeat = 0; repeat < 2; repeat++) {
             losses[i] = i == 0 ? tg_linear_cross_entropy(t, x[i], weight[i], ids, NULL)
                                : tg_cross_entropy(t, tg_linear(t, x[i], weight[i], NULL), ids, NULL);
@@ -180,7 +180,7 @@ static void test_chunks(void **state)
     }
     tg_release(ids);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* The sum of a loss has the same bits for any number of threads. */

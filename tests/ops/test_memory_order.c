@@ -43,22 +43,22 @@ static void test_draws_of_torch(void **state)
     (void)state;
     FILE *goldens = fopen(TG_TEST_GOLDENS "/memory_order.txt", "r");
     assert_non_null(goldens);
-    tg_rng *rng = tg_rng_new(7);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(7);
+    tg_tape *t = tg_tape_new(run, NULL);
     char method[16];
     int lines = 0;
     for (; fscanf(goldens, "%15s", method) == 1; lines++) {
         tg_tensor *base, *view = read_view(goldens, t, &base), *result = view;
-        tg_rng_seed(rng, 7);
+        tg_rng_seed(tg_run_rng(run), 7);
         bool is_normal = strcmp(method, "normal") == 0;
         if (strcmp(method, "dropout") == 0) {
             result = tg_dropout(t, view, 0.3);
             assert_true(tg_backward(t, tg_sum(t, tg_mul(t, result, result), TG_ALL_AXES, TG_DROP_AXES), NULL));
         } else {
-            assert_true(is_normal                          ? tg_tensor_fill_normal(view, rng, 0.5, 2, NULL)
-                        : strcmp(method, "uniform") == 0   ? tg_tensor_fill_uniform(view, rng, -1, 2, NULL)
-                        : strcmp(method, "bernoulli") == 0 ? tg_tensor_fill_bernoulli(view, rng, 0.3, NULL)
-                                                           : tg_tensor_fill_randint(view, rng, 0, 100, NULL));
+            assert_true(is_normal                          ? tg_tensor_fill_normal(view, tg_run_rng(run), 0.5, 2, NULL)
+                        : strcmp(method, "uniform") == 0   ? tg_tensor_fill_uniform(view, tg_run_rng(run), -1, 2, NULL)
+                        : strcmp(method, "bernoulli") == 0 ? tg_tensor_fill_bernoulli(view, tg_run_rng(run), 0.3, NULL)
+                                                           : tg_tensor_fill_randint(view, tg_run_rng(run), 0, 100, NULL));
         }
         double squares = 0, gradients = 0;
         for (int64_t i = 0; i < tg_tensor_count(result); i++) {
@@ -82,7 +82,7 @@ static void test_draws_of_torch(void **state)
     assert_int_equal(lines, 4 * 8 + 11);
     fclose(goldens);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

@@ -148,16 +148,16 @@ static void test_bernoulli_draws_what_torch_draws(void **state)
     (void)state;
     static const double expected[2][10] = {{0, 1, 0, 1, 0, 1, 0, 1, 1, 1}, {0, 0, 0, 1, 0, 0, 1, 1, 1, 1}};
     for (int k = 0; k < 2; k++) {
-        tg_rng *rng = tg_rng_new(3);
-        tg_tape *t = tg_tape_new(rng, NULL);
+        tg_run *run = tg_run_new(3);
+        tg_tape *t = tg_tape_new(run, NULL);
         tg_tensor *p = leaf(tg_tensor_new_arange(k ? TG_F64 : TG_F32, 0, 10, 1, NULL));
         tg_tensor *y = tg_bernoulli(t, tg_div_scalar(t, p, 9));
         assert_values(y, expected[k], 10, 0, 0);
-        assert_int_equal(tg_rng_position(rng), k ? 20 : 10);
+        assert_int_equal(tg_rng_position(tg_run_rng(run)), k ? 20 : 10);
         assert_false(tg_tensor_requires_grad(y));
         tg_release(p);
         tg_tape_free(t);
-        tg_rng_free(rng);
+        tg_run_free(run);
     }
 }
 
@@ -167,8 +167,9 @@ static void check_many_draws(void *context, bool first)
     (void)context;
     (void)first;
     for (int dtype = 0; dtype < 2; dtype++) {
-        tg_rng *rng = tg_rng_new(9), *same = tg_rng_new(9);
-        tg_tape *t = tg_tape_new(rng, NULL);
+        tg_run *run = tg_run_new(9);
+    tg_rng *same = tg_rng_new(9);
+        tg_tape *t = tg_tape_new(run, NULL);
         tg_tensor *p = tg_tensor_new(dtype ? TG_F64 : TG_F32, TG_SHAPE(3, 1111), NULL);
         tg_tensor *uniform = tg_tensor_new(dtype ? TG_F64 : TG_F32, TG_SHAPE(3, 1111), NULL);
         assert_true(tg_tensor_fill_uniform(uniform, same, 0, 1, NULL));
@@ -180,16 +181,16 @@ static void check_many_draws(void *context, bool first)
         for (int64_t i = 0; i < tg_tensor_count(p); i++) {
             assert_true(tg_get(y, i) == (tg_get(uniform, i) < tg_get(p, i)));
         }
-        assert_int_equal(tg_rng_position(rng), tg_rng_position(same));
+        assert_int_equal(tg_rng_position(tg_run_rng(run)), tg_rng_position(same));
         tg_put(p, 3000, NAN);
         tg_put(p, 3001, 2);
         assert_null(tg_bernoulli(t, p));
         assert_tape_error(t, TG_ERROR_VALUE, "bernoulli: probability nan at [2,778] is outside [0,1]");
-        assert_int_equal(tg_rng_position(rng), tg_rng_position(same));
+        assert_int_equal(tg_rng_position(tg_run_rng(run)), tg_rng_position(same));
         tg_tape_free(t);
         tg_release(p);
         tg_release(uniform);
-        tg_rng_free(rng);
+        tg_run_free(run);
         tg_rng_free(same);
     }
 }
@@ -220,14 +221,14 @@ static void test_multinomial_draws_what_torch_draws(void **state)
     for (int j = 0; j < 15; j++) {
         values[j] = j * 7 % 11;
     }
-    tg_rng *rng = tg_rng_new(7);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(7);
+    tg_tape *t = tg_tape_new(run, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int k = 0; k < 4; k++) {
             tg_tensor *w = tg_tensor_new_from_f64(TG_SHAPE(3, 5), values, NULL);
             tg_tensor *cast = tg_cast(t, w, k & 1 ? TG_F64 : TG_F32);
             tg_tensor *weights = k & 2 ? tg_transpose(t, tg_contiguous(t, tg_transpose(t, cast, 0, 1)), 0, 1) : cast;
-            tg_rng_seed(rng, 7);
+            tg_rng_seed(tg_run_rng(run), 7);
             tg_tensor *ids = tg_multinomial(t, weights, cases[i].draws, cases[i].replacement);
             assert_int_equal(tg_tensor_dtype(ids), TG_I32);
             assert_true(tg_shape_equal(tg_tensor_shape(ids), TG_SHAPE(3, cases[i].draws)));
@@ -239,15 +240,15 @@ static void test_multinomial_draws_what_torch_draws(void **state)
         }
     }
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* Nothing is drawn and no result is left if a row of many is invalid. */
 static void test_multinomial_refuses(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(7);
-    tg_tape *t = tg_tape_new(rng, NULL), *plain = tg_tape_new(NULL, NULL);
+    tg_run *run = tg_run_new(7);
+    tg_tape *t = tg_tape_new(run, NULL), *plain = tg_tape_new(NULL, NULL);
     tg_tensor *good = tensor_f32(TG_SHAPE(2, 2), (float[]){1, 2, 3, 4});
     tg_tensor *negative = tensor_f32(TG_SHAPE(2, 2), (float[]){1, 2, 3, -4});
     tg_tensor *zero = tensor_f32(TG_SHAPE(2, 2), (float[]){1, 2, 0, 0});
@@ -272,7 +273,7 @@ static void test_multinomial_refuses(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_null(tg_multinomial(t, cases[i].weights, cases[i].draws, false));
         assert_tape_error(t, cases[i].code, cases[i].text);
-        assert_int_equal(tg_rng_position(rng), 0);
+        assert_int_equal(tg_rng_position(tg_run_rng(run)), 0);
         assert_int_equal(tg_tape_get_stats(t).results, 0);
     }
     tg_tensor *none = tg_multinomial(t, tg_slice(t, good, 0, 0, 0, 1), 3, true);
@@ -285,7 +286,7 @@ static void test_multinomial_refuses(void **state)
     }
     tg_tape_free(t);
     tg_tape_free(plain);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_sums_of_all_values(void **state)

@@ -90,20 +90,20 @@ static void run(tg_tape *t, tg_tensor *(*call)(tg_tape *t, tg_tensor *const *x),
 static void assert_recurrence(tg_dtype dtype, int gates, tg_tensor *(*call)(tg_tape *t, tg_tensor *const *x),
                               tg_tensor *(*of_ops)(tg_tape *t, tg_tensor *const *x))
 {
-    tg_rng *rng = tg_rng_new(3);
+    tg_run *shared_run = tg_run_new(3);
     const tg_shape shapes[LEAVES] = {TG_SHAPE(T, B, gates * H), TG_SHAPE(B, H), TG_SHAPE(gates * H, H),
                                      TG_SHAPE(gates * H)};
     tg_tensor *x[LEAVES], *expected[LEAVES + 1], *first[LEAVES + 1] = {NULL}, *results[LEAVES + 1];
     for (int i = 0; i < LEAVES; i++) {
         x[i] = leaf(tg_tensor_new(dtype, shapes[i], NULL));
-        assert_true(tg_tensor_fill_normal(x[i], rng, 0, i < 2 ? 1 : 0.05, NULL));
+        assert_true(tg_tensor_fill_normal(x[i], tg_run_rng(shared_run), 0, i < 2 ? 1 : 0.05, NULL));
     }
     const int threads = tg_threads();
     const tg_cpu_level level = tg_get_cpu_level();
     for (int lower = 0; lower <= tg_level_highest(); lower++) {
         assert_true(tg_set_cpu_level((tg_cpu_level)(tg_level_highest() - lower), NULL));
         const bool has_same_bits = tg_level_highest() - lower >= lowest_fused_level(true);
-        tg_tape *t = tg_tape_new(rng, NULL);
+        tg_tape *t = tg_tape_new(shared_run, NULL);
         run(t, of_ops, x, expected);
         for (int count = 1; count < 6; count += count) {
             assert_true(tg_set_threads(count, NULL));
@@ -131,7 +131,7 @@ static void assert_recurrence(tg_dtype dtype, int gates, tg_tensor *(*call)(tg_t
     for (int i = 0; i < LEAVES; i++) {
         tg_release(x[i]);
     }
-    tg_rng_free(rng);
+    tg_run_free(shared_run);
 }
 
 static void test_wide_gru(void **state)

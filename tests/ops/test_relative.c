@@ -6,13 +6,13 @@
 #include "support.h"
 
 static tg_tape *tape;
-static tg_rng *rng;
+static tg_run *run;
 
 static int set_up(void **state)
 {
     (void)state;
-    rng = tg_rng_new(3);
-    tape = tg_tape_new(rng, NULL);
+    run = tg_run_new(3);
+    tape = tg_tape_new(run, NULL);
     return !tape;
 }
 
@@ -20,14 +20,14 @@ static int tear_down(void **state)
 {
     (void)state;
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return 0;
 }
 
 static tg_tensor *draw(tg_shape shape)
 {
     tg_tensor *x = tg_tensor_new(TG_F64, shape, NULL);
-    assert_true(tg_tensor_fill_normal(x, rng, 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(x, tg_run_rng(run), 0, 1, NULL));
     return leaf(x);
 }
 

@@ -198,7 +198,7 @@ static void test_changed_tables(void **state)
 static void test_rows(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_tensor *table = tg_params_add(params, "words", TG_SHAPE(ROWS, 2));
     tg_tensor *contexts = tg_params_add(params, "contexts", TG_SHAPE(ROWS, 2));
@@ -239,7 +239,7 @@ static void test_deferred(void **state)
     int32_t *few = tg_tensor_data_mut(p.targets);
     double losses[2][6];
     for (int deferred = 0; deferred < 2; deferred++) {
-        tg_params *params = tg_params_new(TG_F64, NULL);
+        tg_params *params = tg_params_new(NULL, TG_F64);
         tg_tape *t = tg_tape_new(NULL, NULL);
         tg_tensor *table = tg_params_add(params, "words", TG_SHAPE(ROWS, 5));
         tg_tensor *contexts = tg_params_add(params, "contexts", TG_SHAPE(ROWS, 5));

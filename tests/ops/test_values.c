@@ -78,8 +78,8 @@ static void test_large_logits_sum_to_one(void **state)
 static void test_empty(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(1);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tensor *x = leaf(tg_tensor_new(TG_F32, TG_SHAPE(0, 4), NULL)), *parts[2];
     tg_tensor *ids = tg_tensor_new(TG_I32, TG_SHAPE(0), NULL), *table = tg_tensor_new(TG_F32, TG_SHAPE(3, 2), NULL);
     tg_tensor *y = tg_relative_shift(t, x, 0, 4);
@@ -95,12 +95,12 @@ static void test_empty(void **state)
     assert_true(tg_backward(t, tg_sum(t, parts[1], TG_ALL_AXES, TG_DROP_AXES), NULL));
     assert_true(tg_shape_equal(tg_tensor_shape(parts[1]), TG_SHAPE(1, 0)));
     assert_true(tg_shape_equal(tg_tensor_shape(tg_tensor_grad(x)), TG_SHAPE(0, 4)));
-    assert_int_equal(tg_rng_position(rng), 0);
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), 0);
     tg_release(x);
     tg_release(ids);
     tg_release(table);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 int main(void)

@@ -77,7 +77,7 @@ static inline double draw(uint64_t *sequence)
 
 static inline training training_make(tg_dtype dtype, int64_t rows, make_optim *make, const void *config)
 {
-    training t = {.params = tg_params_new(dtype, NULL)};
+    training t = {.params = tg_params_new(NULL, dtype)};
     t.table = tg_params_add(t.params, "tok_emb.weight", TG_SHAPE(rows, TABLE_WIDTH));
     assert_non_null(t.table);
     for (int64_t i = 0; i < rows * TABLE_WIDTH; i++) {

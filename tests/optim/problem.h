@@ -79,7 +79,7 @@ static inline void set_value(tg_tensor *x, int64_t i, double value)
 
 static inline problem problem_make(tg_dtype dtype)
 {
-    problem p = {.params = tg_params_new(dtype, NULL)};
+    problem p = {.params = tg_params_new(NULL, dtype)};
     assert_non_null(p.params);
     p.table = tg_params_add(p.params, "table.weight", TG_SHAPE(ROWS, WIDTH));
     p.bias = tg_params_add(p.params, "head.bias", TG_SHAPE(WIDTH));

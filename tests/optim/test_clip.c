@@ -75,7 +75,7 @@ static void test_against_torch_where_not_finite(void **state)
     const double expected[][3] = {{0, NAN, 0}, {NAN, NAN, NAN}, {NAN, NAN, NAN}, {NAN, NAN, NAN}, {3, 4, 0}};
     const double norms[] = {INFINITY, INFINITY, NAN, NAN, 5};
     for (int i = 0; i < 5; i++) {
-        tg_params *params = tg_params_new(TG_F64, NULL);
+        tg_params *params = tg_params_new(NULL, TG_F64);
         tg_tensor *x = tg_params_add(params, "x", TG_SHAPE(3));
         memcpy(tg_tensor_data_mut(dense_gradient(x)), (double[]){3, g[i], 0}, 3 * sizeof *g);
         double norm = tg_clip_grad_norm(params, limits[i]);
@@ -169,7 +169,7 @@ static void test_threads(void **state)
     int before = tg_threads();
     for (int k = 0; k < 3; k++) {
         assert_true(tg_set_threads(k + 1, NULL));
-        tg_params *params = tg_params_new(TG_F32, NULL);
+        tg_params *params = tg_params_new(NULL, TG_F32);
         tg_tensor *x = tg_params_add(params, "x", TG_SHAPE(count));
         float *values = tg_tensor_data_mut(dense_gradient(x));
         expected = 0;

@@ -52,15 +52,15 @@ static bool is_made(tg_tensor *made)
 static bool is_computed(reader *r, const tg_tensor *result)
 {
     r->error = *tg_tape_error(r->t.tape);
-    tg_tape_clear_error(r->t.tape);
+    clear_tape_error(r->t.tape);
     return result != NULL;
 }
 
 /* The same for a call of the optimizer. */
 static bool is_done(reader *r, bool done)
 {
-    r->error = *tg_optim_error(r->t.optim);
-    tg_optim_clear_error(r->t.optim);
+    r->error = *optim_error(r->t.optim);
+    clear_optim_error(r->t.optim);
     return done;
 }
 
@@ -101,7 +101,7 @@ static bool read_step(reader *r)
 {
     tg_optim *sgd = tg_sgd_new(r->t.params, NULL);
     bool done = tg_optim_step(sgd);
-    r->error = *tg_optim_error(sgd);
+    r->error = *optim_error(sgd);
     tg_optim_free(sgd);
     return done;
 }
@@ -211,10 +211,10 @@ static void check_flush(const deferred_method *m)
     make_step(&t, 0, false, &sequence);
     /* the error of a read stops the optimizer until the flush that it names */
     assert_null(tg_tensor_data(t.table));
-    assert_string_equal(tg_optim_error(t.optim)->text, "tensor_data: " FLUSH_FIRST);
+    assert_string_equal(optim_error(t.optim)->text, "tensor_data: " FLUSH_FIRST);
     assert_false(tg_optim_step(t.optim));
     assert_true(tg_optim_flush(t.optim));
-    assert_int_equal(tg_optim_error(t.optim)->code, TG_OK);
+    assert_int_equal(optim_error(t.optim)->code, TG_OK);
     assert_true(tg_optim_flush(t.optim));
     assert_non_null(tg_tensor_data(t.table));
     /* another error stays */
@@ -250,11 +250,11 @@ static void test_two_optimizers(void **state)
     uint64_t sequence = 3;
     make_step(&t, 0, false, &sequence);
     assert_false(tg_optim_step(second));
-    assert_string_equal(tg_optim_error(second)->text, "optim_step: " FLUSH_FIRST);
+    assert_string_equal(optim_error(second)->text, "optim_step: " FLUSH_FIRST);
     assert_false(tg_optim_flush(second));
     assert_true(tg_optim_flush(t.optim));
     assert_false(tg_optim_step(second));
-    tg_optim_clear_error(second);
+    clear_optim_error(second);
     assert_true(tg_optim_step(second));
     tg_optim_free(second);
     training_free(&t);

@@ -531,7 +531,7 @@ static void test_all_tables_follow_or_none(void **state)
     (void)state;
     counting_allocator counting;
     allocator_install(&counting);
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tensor *tables[] = {tg_params_add(params, "a", TG_SHAPE(4, 3)), tg_params_add(params, "b", TG_SHAPE(5, 2))};
     tg_optim *optim = tg_adam_new(params, NULL);
     for (int i = 0; i < 2; i++) {

@@ -11,7 +11,7 @@ typedef struct table {
 /* A table large enough to be cut among threads, with its values a function of the index. */
 static table table_make(tg_dtype dtype, int64_t rows, int64_t width, make_optim *make, const void *config)
 {
-    table t = {.params = tg_params_new(dtype, NULL)};
+    table t = {.params = tg_params_new(NULL, dtype)};
     t.weight = tg_params_add(t.params, "w", TG_SHAPE(rows, width));
     assert_non_null(t.weight);
     for (int64_t i = 0; i < rows * width; i++) {
@@ -161,7 +161,7 @@ static void test_lookup_of_no_row(void **state)
                         tensor_i32(TG_SHAPE(1), (int32_t[]){2})};
     tg_tensor *factors = tensor_f64(TG_SHAPE(2, 2), (double[]){1, 2, -3, 0.5});
     for (int method = 0; method < 6; method++) {
-        tg_params *params = tg_params_new(TG_F64, NULL);
+        tg_params *params = tg_params_new(NULL, TG_F64);
         tg_tensor *w = tg_params_add(params, "w", TG_SHAPE(3, 2));
         assert_true(tg_tensor_fill_from(w, (double[]){1, -2, 0.5, 3, -1, 4}, NULL));
         tg_adam_config adam = tg_adam_config_default();

@@ -13,8 +13,8 @@ int main(void)
     double ranks = tg_mpi_sum(mpi, 1, &error);
     /* a table on all ranks, saved and loaded */
     tg_rng *rng = tg_rng_new(1);
-    tg_params *shards = tg_params_new(TG_F32, NULL);
-    tg_mpi_table *table = tg_mpi_table_new(mpi, shards, rng, "table", 10, 2, &error);
+    tg_params *shards = tg_params_new(NULL, TG_F32);
+    tg_mpi_table *table = tg_mpi_table_new(mpi, shards, "table", 10, 2, &error);
     tg_checkpoint_part part = tg_checkpoint_params("shards", shards);
     bool is_loaded = tg_mpi_checkpoint_save(mpi, "user_mpi.safetensors", &part, 1, &error) &&
                      tg_mpi_checkpoint_load(mpi, "user_mpi.safetensors", &part, 1, &error);

@@ -8,7 +8,7 @@
 static void test_entries(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     tg_tensor *weight = tg_params_add(params, "tok_emb.weight", TG_SHAPE(4, 3));
     tg_tensor *mask = tg_params_add_buffer(params, "mask", TG_SHAPE(5));
     tg_tensor *tied = tg_params_add_alias(params, "head.weight", "tok_emb.weight");
@@ -47,7 +47,7 @@ static void test_entries(void **state)
 static void test_parts(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     tg_tensor *table = tg_params_add(params, "emb.weight", TG_SHAPE(2)),
               *head = tg_params_add(params, "head.weight", TG_SHAPE(2));
     tg_params_add_buffer(params, "emb.mask", TG_SHAPE(2));
@@ -88,7 +88,7 @@ static void test_parts_without_memory(void **state)
     (void)state;
     counting_allocator memory;
     allocator_install(&memory);
-    tg_params *params = tg_params_new(TG_F64, NULL), *part = NULL;
+    tg_params *params = tg_params_new(NULL, TG_F64), *part = NULL;
     tg_params_add(params, "emb.weight", TG_SHAPE(2));
     size_t live = memory.live;
     for (size_t k = 1; !part; k++) {
@@ -109,7 +109,7 @@ static void test_parts_without_memory(void **state)
 static void test_names_are_copied(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     char name[300] = "first.weight";
     assert_non_null(tg_params_add(params, name, TG_SHAPE(1)));
     memset(name, 'n', 255);
@@ -125,9 +125,10 @@ static void test_names_are_copied(void **state)
 static void test_draws(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(123), *same = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    assert_ptr_equal(tg_params_rng(params), rng);
+    tg_run *run = tg_run_new(123);
+    tg_rng *same = tg_rng_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
+    assert_ptr_equal(tg_params_rng(params), tg_run_rng(run));
     tg_tensor *a = tg_params_add_normal(params, "a", TG_SHAPE(6, 3), 0, 1);
     tg_tensor *b = tg_params_add_uniform(params, "b", TG_SHAPE(3), -0.5, 0.25);
     /* torch.manual_seed(123); torch.nn.Embedding(6, 3).weight[0] */
@@ -140,7 +141,7 @@ static void test_draws(void **state)
     assert_true(tg_tensor_fill_normal(c, same, 0, 1, NULL) && tg_tensor_fill_uniform(d, same, -0.5, 0.25, NULL));
     assert_memory_equal(tg_tensor_data(a), tg_tensor_data(c), 18 * sizeof(float));
     assert_memory_equal(tg_tensor_data(b), tg_tensor_data(d), 3 * sizeof(float));
-    uint64_t position = tg_rng_position(rng);
+    uint64_t position = tg_rng_position(tg_run_rng(run));
     assert_null(tg_params_add_normal(params, "a", TG_SHAPE(20), 0, 1));
     assert_params_error(params, TG_ERROR_VALUE, "params: the name 'a' is in use");
     assert_null(tg_params_add_normal(params, "e", TG_SHAPE(20), 0, -1));
@@ -148,23 +149,23 @@ static void test_draws(void **state)
     assert_null(tg_params_find(params, "e"));
     assert_int_equal(tg_params_count(params), 2);
     /* failures draw nothing */
-    assert_int_equal(tg_rng_position(rng), position);
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), position);
     tg_params_free(params);
-    params = tg_params_new(TG_F32, NULL);
+    params = tg_params_new(NULL, TG_F32);
     assert_null(tg_params_add_uniform(params, "b", TG_SHAPE(3), 0, 1));
     assert_params_error(params, TG_ERROR_STATE, "params: 'b' needs a generator; give one to tg_params_new");
     assert_int_equal(tg_params_count(params), 0);
     tg_params_free(params);
     tg_release(c);
     tg_release(d);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_rng_free(same);
 }
 
 static void test_existing(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2, 2), NULL), *ids = tg_tensor_new(TG_I32, TG_SHAPE(2), NULL);
     assert_ptr_equal(tg_params_add_existing(params, "x", x), x);
     assert_true(tg_tensor_requires_grad(x));
@@ -184,7 +185,7 @@ static void test_existing(void **state)
 static void test_frozen(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tensor *w = tg_params_add(params, "w", TG_SHAPE(2));
     assert_non_null(tg_params_add_buffer(params, "mask", TG_SHAPE(2)));
     assert_non_null(tg_params_add_alias(params, "tied", "w"));
@@ -209,7 +210,7 @@ static void test_frozen(void **state)
 static void test_frozen_by_pattern(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tensor *x[] = {tg_params_add(params, "h.0.weight", TG_SHAPE(2)), tg_params_add(params, "h.0.bias", TG_SHAPE(2)),
                       tg_params_add_buffer(params, "h.0.mask", TG_SHAPE(2)),
                       tg_params_add(params, "head.weight", TG_SHAPE(2))};
@@ -237,7 +238,7 @@ static void test_frozen_by_pattern(void **state)
 static void test_errors(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     assert_non_null(tg_params_add(params, "w", TG_SHAPE(2)));
     assert_null(tg_params_add(params, "", TG_SHAPE(2)));
     /* the first error stays, and later calls do nothing */
@@ -267,7 +268,7 @@ static void test_errors(void **state)
 static void test_names_with_empty_parts(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2), NULL);
     static const char *const names[] = {".weight", "head.", "head..weight", ".", "..", "a.b..c"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -307,7 +308,7 @@ static void test_wrong_dtype(void **state)
                  {TG_U8, "params_new: dtype u8; it must be"},
                  {(tg_dtype)17, "params_new: dtype unknown; it must be"}};
     for (int i = 0; i < 3; i++) {
-        tg_params *params = tg_params_new(wrong[i].dtype, NULL);
+        tg_params *params = tg_params_new(NULL, wrong[i].dtype);
         assert_non_null(params);
         assert_int_equal(tg_params_error(params)->code, TG_ERROR_DTYPE);
         assert_null(tg_params_add(params, "w", TG_SHAPE(2)));
@@ -323,8 +324,8 @@ static void test_wrong_dtype(void **state)
 static void test_refuses_until_cleared(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2), NULL), *w = tg_params_add(params, "w", TG_SHAPE(2));
     assert_null(tg_params_add(params, "", TG_SHAPE(1)));
     assert_null(tg_params_add(params, "a", TG_SHAPE(1)));
@@ -339,7 +340,7 @@ static void test_refuses_until_cleared(void **state)
     assert_true(tg_tensor_requires_grad(w) && !tg_tensor_requires_grad(x));
     assert_int_equal(tg_params_count(params), 1);
     assert_ptr_equal(tg_params_find(params, "w"), w);
-    assert_int_equal(tg_rng_position(rng), 0);
+    assert_int_equal(tg_rng_position(tg_run_rng(run)), 0);
     assert_params_error(params, TG_ERROR_VALUE, "params: a name of 0 characters");
     assert_non_null(tg_params_add(params, "a", TG_SHAPE(1)));
     assert_non_null(tg_params_add_normal(params, "b", TG_SHAPE(1), 0, 1));
@@ -349,14 +350,14 @@ static void test_refuses_until_cleared(void **state)
     tg_optim_free(optim);
     tg_params_free(params);
     tg_release(x);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_null(void **state)
 {
     (void)state;
     tg_params_free(NULL);
-    tg_params_clear_error(NULL);
+    clear_params_error(NULL);
     assert_int_equal(tg_params_error(NULL)->code, TG_ERROR_MEMORY);
     assert_non_null(strstr(tg_params_error(NULL)->text, "NULL"));
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(1), NULL);
@@ -378,7 +379,7 @@ static void test_null(void **state)
 static void test_zero_grad(void **state)
 {
     (void)state;
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     tg_tensor *w = tg_params_add(params, "w", TG_SHAPE(2));
     tg_tape *tape = tg_tape_new(NULL, NULL);
     assert_true(tg_backward(tape, tg_sum(tape, tg_mul(tape, w, w), TG_ALL_AXES, TG_DROP_AXES), NULL));
@@ -398,16 +399,16 @@ static void test_out_of_memory(void **state)
     counting_allocator counting;
     allocator_install(&counting);
     allocator_arm(&counting, 1, false);
-    assert_null(tg_params_new(TG_F32, NULL));
+    assert_null(tg_params_new(NULL, TG_F32));
     for (int kind = 0; kind < 5; kind++) {
         allocator_arm(&counting, 0, false);
-        tg_rng *rng = tg_rng_new(1);
+        tg_run *run = tg_run_new(1);
         tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(3), NULL);
         bool added = false;
         size_t k = 1;
         for (; !added; k++) {
             allocator_arm(&counting, 0, false);
-            tg_params *params = tg_params_new(TG_F32, rng);
+            tg_params *params = tg_params_new(run, TG_F32);
             size_t live = counting.live;
             /* a second name needs a first */
             if (kind == 4) {
@@ -422,7 +423,7 @@ static void test_out_of_memory(void **state)
                                             : tg_params_add_alias(params, "w", "x");
             added = tensor != NULL;
             if (!added) {
-                assert_int_equal(tg_rng_position(rng), 0);
+                assert_int_equal(tg_rng_position(tg_run_rng(run)), 0);
                 assert_null(tg_params_find(params, "w"));
                 assert_params_error(params, TG_ERROR_MEMORY, "out of memory");
                 allocator_arm(&counting, 0, false);
@@ -437,7 +438,7 @@ static void test_out_of_memory(void **state)
         /* something did fail, except that an alias finds room beside the first name */
         assert_true(k > 2 || kind == 4);
         tg_release(x);
-        tg_rng_free(rng);
+        tg_run_free(run);
         assert_int_equal(counting.live, 0);
     }
     allocator_restore();

@@ -40,7 +40,7 @@ static double evaluate(const segment *g, int direction, double h)
     log_clear(&l);
     run_begin(&r, &without, &forward, &l);
     r.constants = g->base->log;
-    tg_rng_copy(r.rng, g->base->generators[g->first]);
+    tg_rng_copy(tg_run_rng(r.shared_run), g->base->generators[g->first]);
     for (int k = 0; k < (int)tg_params_count(r.params); k++) {
         tg_tensor *x = tg_params_at(r.params, k).tensor;
         const entry *e = log_find(g->base->log, g->first, LEAF, k);

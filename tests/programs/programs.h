@@ -160,7 +160,7 @@ typedef struct run {
     const program *p;
     settings s;
     run_log *log;
-    tg_rng *rng;
+    tg_run *shared_run;
     tg_params *params;
     tg_optim *optim;
     tg_tape *tape[TAPES];

@@ -35,7 +35,7 @@ static void make_leaves(run *r)
         {"x", TG_SHAPE(b, t, c)}, {"y", TG_SHAPE(b, t, c)}, {"weight", TG_SHAPE(c, c)}, {"table", TG_SHAPE(p->rows, c)},
         {"bias", TG_SHAPE(c)},    {"rows", TG_SHAPE(t, c)}, {"scalar", TG_SHAPE(1)},    {"kernel", TG_SHAPE(c, t, 2)},
     };
-    r->params = tg_params_new(r->s.dtype, r->rng);
+    r->params = tg_params_new(r->shared_run, r->s.dtype);
     for (int i = 0; i < LEAVES; i++) {
         r->value[i] = tg_params_add(r->params, leaves[i].name, leaves[i].shape);
     }
@@ -85,7 +85,7 @@ void run_begin(run *r, const program *p, const settings *s, run_log *l)
     r->p = p;
     r->s = *s;
     r->log = l;
-    r->rng = tg_rng_new(p->seed);
+    r->shared_run = tg_run_new(p->seed);
     fuzz_require(tg_set_threads(s->threads > 0 ? s->threads : 1, NULL), "tg_set_threads");
     make_leaves(r);
     make_optimizer(r);
@@ -93,7 +93,7 @@ void run_begin(run *r, const program *p, const settings *s, run_log *l)
     config.recycle = s->recycles;
     config.detect_freed_results = s->detects_freed;
     for (int i = 0; i < TAPES; i++) {
-        r->tape[i] = tg_tape_new(r->rng, &config);
+        r->tape[i] = tg_tape_new(r->shared_run, &config);
         tg_tape_set_matmul_precision(r->tape[i], is_reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
         fuzz_require(tg_tape_error(r->tape[i])->code == TG_OK, "a tape: %s", tg_tape_error(r->tape[i])->text);
     }
@@ -112,7 +112,7 @@ void run_end(run *r)
         tg_rng_free(r->generators[i]);
     }
     tg_params_free(r->params);
-    tg_rng_free(r->rng);
+    tg_run_free(r->shared_run);
 }
 
 void run_report(run *r, int i, const char *format, ...)
@@ -136,10 +136,10 @@ static void flush_table(run *r, int i, tg_tensor *table)
         if (read || tg_tape_error(r->tape[in->tape])->code != TG_ERROR_STATE) {
             run_report(r, i, "a table with missed steps can be read");
         }
-        tg_tape_clear_error(r->tape[in->tape]);
+        tg_run_clear_error(tg_tape_run(r->tape[in->tape]));
     }
     if (r->optim && !tg_optim_flush(r->optim)) {
-        run_report(r, i, "%s", tg_optim_error(r->optim)->text);
+        run_report(r, i, "%s", tg_params_error(r->params)->text);
     }
 }
 
@@ -157,7 +157,7 @@ static tg_tensor *call_operation(run *r, int i)
         }
         bool is_copied = r->s.copies_inputs && (op->inputs > 1 || op->traits & IS_LOOKUP); /* a view stays one */
         /* a join of one does not use the other, which may have no values, or be of another tape */
-        bool is_usable = tg_has_values(c.x[k]) && (!c.x[k]->tape || c.x[k]->tape == c.tape);
+        bool is_usable = tg_has_values(c.x[k]) && (!c.x[k]->owner || tg_tape_record_of(c.tape, c.x[k]) >= 0);
         c.x[k] = is_copied && is_usable ? tg_mul_scalar(c.tape, c.x[k], 1) : c.x[k];
     }
     return op->call(&c);
@@ -208,15 +208,15 @@ static void call_dropped(run *r, int i)
     if (!r->s.has_spans || !x || !tg_is_dropped(x)) {
         return;
     }
-    uint64_t position = tg_rng_position(r->rng);
+    uint64_t position = tg_rng_position(tg_run_rng(r->shared_run));
     const tg_tensor *y = call_operation(r, i);
     const tg_error *error = tg_tape_error(r->tape[in->tape]);
     /* A shape or an axis may be refused first. A VALUE error has read values. A detached result has none, either. */
     bool is_refused = y ? tg_is_dropped(y) : error->code != TG_ERROR_VALUE;
-    if (!is_refused || tg_rng_position(r->rng) != position) {
+    if (!is_refused || tg_rng_position(tg_run_rng(r->shared_run)) != position) {
         run_report(r, i, "a call that reads dropped values: %s", y ? "it succeeded" : error->text);
     }
-    tg_tape_clear_error(r->tape[in->tape]);
+    tg_run_clear_error(tg_tape_run(r->tape[in->tape]));
 }
 
 /* ---- one instruction --------------------------------------------------------------------------------------------- */
@@ -226,7 +226,7 @@ static tg_code attempt(run *r, int i)
     const instruction *in = &r->p->list[i];
     tg_code code = in->kind == CALL || in->kind == GRADIENT ? compute(r, i) : run_step(r, i);
     if (code != TG_OK) {
-        tg_tape_clear_error(r->tape[in->tape]);
+        tg_run_clear_error(tg_tape_run(r->tape[in->tape]));
     }
     return code;
 }
@@ -255,16 +255,16 @@ static tg_code attempt_without_memory(run *r, int i)
 {
     const instruction *in = &r->p->list[i];
     tg_rng *before = tg_rng_new(0);
-    tg_rng_copy(before, r->rng);
+    tg_rng_copy(before, tg_run_rng(r->shared_run));
     fuzz_memory_fail((uint64_t)in->fails_at, in->option[3] % 2);
     tg_code code = attempt(r, i);
     fuzz_memory_fail(0, false);
     if (code == TG_ERROR_MEMORY) {
         bool draws_first = in->kind == CALL && operation_at(in->operation)->traits & DRAWS_FIRST;
-        if (!draws_first && tg_rng_position(r->rng) != tg_rng_position(before)) {
+        if (!draws_first && tg_rng_position(tg_run_rng(r->shared_run)) != tg_rng_position(before)) {
             run_report(r, i, "a call that failed has drawn");
         }
-        tg_rng_copy(r->rng, before);
+        tg_rng_copy(tg_run_rng(r->shared_run), before);
         code = stays_failed(r->p, in) ? in->expected : attempt(r, i);
     }
     tg_rng_free(before);
@@ -294,10 +294,10 @@ tg_code run_instruction(run *r, int i)
     }
     r->first_gradient = in->kind == BACKWARD ? make_first_gradient(r, in) : NULL;
     tg_rng *before = tg_rng_new(0);
-    tg_rng_copy(before, r->rng);
+    tg_rng_copy(before, tg_run_rng(r->shared_run));
     tg_code code = r->s.fails && in->fails_at > 0 ? attempt_without_memory(r, i) : attempt(r, i);
     if (in->kind == CALL && in->expected != TG_OK && operation_at(in->operation)->traits & DRAWS_FIRST) {
-        tg_rng_copy(r->rng, before); /* a variant that does not make the call draws nothing */
+        tg_rng_copy(tg_run_rng(r->shared_run), before); /* a variant that does not make the call draws nothing */
     }
     tg_rng_free(before);
     tg_release(r->first_gradient);
@@ -337,9 +337,9 @@ void run_all(run *r)
 static void begin_again(run *r)
 {
     tg_tape *tape[TAPES] = {r->tape[0], r->tape[1]};
-    tg_rng *rng = r->rng;
+    tg_run *shared_run = r->shared_run;
     r->tape[0] = r->tape[1] = NULL;
-    r->rng = NULL;
+    r->shared_run = NULL;
     run_end(r);
     log_clear(r->log);
     settings s = r->s;
@@ -350,9 +350,9 @@ static void begin_again(run *r)
         tg_tape_reset(tape[i]);
         tg_tape_set_recording(tape[i], true);
     }
-    tg_rng_copy(rng, r->rng); /* the one from which the tapes draw */
-    tg_rng_free(r->rng);
-    r->rng = rng;
+    tg_rng_copy(tg_run_rng(shared_run), tg_run_rng(r->shared_run)); /* the one from which the tapes draw */
+    tg_run_free(r->shared_run);
+    r->shared_run = shared_run;
 }
 
 void run_program(const program *p, const settings *s, run_log *l)

@@ -37,7 +37,7 @@ static void log_values(run *r, int i)
 static void read_all(run *r, int i)
 {
     if (r->optim && !tg_optim_flush(r->optim)) {
-        run_report(r, i, "flush: %s", tg_optim_error(r->optim)->text);
+        run_report(r, i, "flush: %s", tg_params_error(r->params)->text);
         return;
     }
     log_leaves(r, i, false);
@@ -115,8 +115,8 @@ static tg_code step(run *r, int i)
         }
     }
     if (!tg_optim_step(r->optim)) {
-        tg_code code = tg_optim_error(r->optim)->code;
-        tg_optim_clear_error(r->optim);
+        tg_code code = tg_params_error(r->params)->code;
+        tg_run_clear_error(tg_params_run(r->params));
         return code;
     }
     if (r->p->list[i].option[0] % 3 == 0) {
@@ -132,7 +132,7 @@ static tg_code resize_table(run *r, int64_t rows)
     tg_tensor *table = r->value[LEAF_TABLE];
     int64_t first = tg_tensor_count(table);
     if ((r->optim && !tg_optim_flush(r->optim)) || !tg_tensor_resize_rows(table, rows, &error)) {
-        return r->optim && error.code == TG_OK ? tg_optim_error(r->optim)->code : error.code;
+        return r->optim && error.code == TG_OK ? tg_params_error(r->params)->code : error.code;
     }
     void *values = tg_tensor_data_mut(table);
     for (int64_t k = first; k < tg_tensor_count(table); k++) {
@@ -182,7 +182,7 @@ static tg_code reset(run *r, int i)
         log_leaves(r, i, false);
         log_leaves(r, i, true);
         r->generators[i] = tg_rng_new(0);
-        tg_rng_copy(r->generators[i], r->rng);
+        tg_rng_copy(r->generators[i], tg_run_rng(r->shared_run));
     }
     return code;
 }

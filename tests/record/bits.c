@@ -22,7 +22,7 @@ enum { STEPS = 10 };
 
 /* A training: its objects, and what a step computes. */
 typedef struct training {
-    tg_rng *rng;
+    tg_run *run;
     tg_params *params;
     tg_tape *t;
     tg_optim *optim;
@@ -87,10 +87,10 @@ static void print_checksum(const char *name, uint64_t sum)
 
 static training begin(tg_dtype dtype)
 {
-    training r = {.rng = tg_rng_new(123)};
-    tg_rng_set_profile(r.rng, TG_RNG_PORTABLE);
-    r.params = tg_params_new(dtype, r.rng);
-    r.t = tg_tape_new(r.rng, NULL);
+    training r = {.run = tg_run_new(123)};
+    tg_rng_set_profile(tg_run_rng(r.run), TG_RNG_PORTABLE);
+    r.params = tg_params_new(r.run, dtype);
+    r.t = tg_tape_new(r.run, NULL);
     tg_tape_set_matmul_precision(r.t, TG_MATMUL_REPRODUCIBLE);
     check(tg_tape_error(r.t));
     return r;
@@ -120,7 +120,7 @@ static void step(training *r, tg_tensor *loss, int number)
     tg_optim_set_lr(r->optim, NULL, tg_schedule_lr(number, &schedule, &error));
     check(&error);
     tg_optim_step(r->optim);
-    check(tg_optim_error(r->optim));
+    check(tg_params_error(r->params));
     tg_tape_reset(r->t);
 }
 
@@ -129,7 +129,7 @@ static void release(training *r)
     tg_tape_free(r->t);
     tg_optim_free(r->optim);
     tg_params_free(r->params);
-    tg_rng_free(r->rng);
+    tg_run_free(r->run);
 }
 
 static void end(training *r, const char *name)
@@ -145,7 +145,7 @@ static tg_tensor *draw_ids(training *r, tg_shape shape, int64_t below)
     tg_error error = TG_NO_ERROR;
     tg_tensor *ids = tg_full(r->t, TG_I32, shape, 0);
     check(tg_tape_error(r->t));
-    tg_tensor_fill_randint(ids, r->rng, 0, below, &error);
+    tg_tensor_fill_randint(ids, tg_run_rng(r->run), 0, below, &error);
     check(&error);
     return ids;
 }
@@ -155,7 +155,7 @@ static tg_tensor *draw_normal(training *r, tg_dtype dtype, tg_shape shape)
     tg_error error = TG_NO_ERROR;
     tg_tensor *x = tg_full(r->t, dtype, shape, 0);
     check(tg_tape_error(r->t));
-    tg_tensor_fill_normal(x, r->rng, 0, 1, &error);
+    tg_tensor_fill_normal(x, tg_run_rng(r->run), 0, 1, &error);
     check(&error);
     return x;
 }
@@ -167,7 +167,7 @@ static void train_embeddings(void)
 {
     enum { B = 8, T = 32, V = 256, WIDTH = 32 };
     training r = begin(TG_F32);
-    model m = model_make(r.rng, V, WIDTH, T, true);
+    model m = model_make(r.run, V, WIDTH, T, true);
     tg_params_free(r.params);
     r.params = m.params;
     r.optim = tg_adam_new(r.params, NULL);

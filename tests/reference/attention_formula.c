@@ -227,21 +227,21 @@ static void observe_dropout(trial *t)
     }
     a->weights = weights_shape(t);
     a->kept = numbers(t, count_of(a->weights));
-    tg_rng *rng = tg_rng_new(0);
-    tg_rng_copy(rng, t->rng_before);
-    tg_tape *tape = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(0);
+    tg_rng_copy(tg_run_rng(run), t->rng_before);
+    tg_tape *tape = tg_tape_new(run, NULL);
     tg_tensor *kept = tg_dropout(tape, tg_full(tape, t->dtype, a->weights, 1), a->dropout);
     for (int64_t i = 0; i < count_of(a->weights); i++) {
         a->kept[i] = tg_tensor_value_at(kept, i);
     }
-    const tg_rng *after = count_of(result_shape(t)) > 0 ? rng : t->rng_before;
-    if (tg_rng_position(after) != tg_rng_position(t->rng)) {
+    const tg_rng *after = count_of(result_shape(t)) > 0 ? tg_run_rng(run) : t->rng_before;
+    if (tg_rng_position(after) != tg_rng_position(tg_run_rng(t->run))) {
         trial_fail(t, "drew %lld numbers, expected %lld",
-                   (long long)(tg_rng_position(t->rng) - tg_rng_position(t->rng_before)),
+                   (long long)(tg_rng_position(tg_run_rng(t->run)) - tg_rng_position(t->rng_before)),
                    (long long)(tg_rng_position(after) - tg_rng_position(t->rng_before)));
     }
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 void attention_forward(trial *t)

@@ -312,7 +312,7 @@ static void draw_module(trial *t)
         config.conv.groups = note_integer(t, "groups", groups);
     }
     draw_input(t, "x", TG_SHAPE(draw_integer(t, 0, 3), draw_chance(t, 2) ? draw_size(t) : in, draw_size(t)));
-    t->params = tg_params_new(t->dtype, t->rng);
+    t->params = tg_params_new(t->run, t->dtype);
     m->conv = tg_nn_conv1d_make(t->params, "m", in, groups * draw_integer(t, 1, 3), w->kernel,
                                 w->has_config ? &config : NULL);
     draw_parameter(t, "m.weight");

@@ -73,7 +73,7 @@ static void one_backward(trial *t, bool is_last)
         config.retain_graph = ++done < differentiable || !is_last;
         if (!tg_backward(t->tape, out->result, &config)) {
             trial_fail(t, "backward was refused: %s", tg_tape_error(t->tape)->text);
-            tg_tape_clear_error(t->tape);
+            tg_run_clear_error(t->run);
         }
         tg_release(full);
         tg_release(dy);
@@ -125,7 +125,7 @@ void check_gradients(trial *t)
     note(t, "    passes of backward: %d%s\n", passes, calls_again ? ", each through a call of its own" : "");
     for (int pass = 0; pass < passes && !t->has_failed; pass++) {
         if (pass > 0 && calls_again) {
-            tg_rng_copy(t->rng, t->rng_before);
+            tg_rng_copy(tg_run_rng(t->run), t->rng_before);
             t->outputs[0].result = t->reference->call(t);
         }
         one_backward(t, pass + 1 == passes);

@@ -66,7 +66,7 @@ static double uniform_of_one(generator *g)
 
 static void expect_position(trial *t, int64_t drawn)
 {
-    uint64_t got = tg_rng_position(t->rng) - tg_rng_position(t->rng_before);
+    uint64_t got = tg_rng_position(tg_run_rng(t->run)) - tg_rng_position(t->rng_before);
     if (got != (uint64_t)drawn) {
         trial_fail(t, "the call has drawn %lld outputs of the generator, expected %lld", (long long)got,
                    (long long)drawn);
@@ -78,7 +78,7 @@ static void advance_generator(trial *t)
 {
     int64_t count = draw_chance(t, 50) ? 0 : draw_integer(t, 1, 700);
     tg_tensor *values = tg_tensor_new(TG_F32, TG_SHAPE(count), NULL);
-    tg_tensor_fill_uniform(values, t->rng, 0, 1, NULL);
+    tg_tensor_fill_uniform(values, tg_run_rng(t->run), 0, 1, NULL);
     tg_release(values);
     note_integer(t, "outputs before the call", count);
 }

@@ -31,7 +31,7 @@ static void draw_module(trial *t)
     config.bidirectional = r->directions == 2;
     config.bias = note_bool(t, "bias", draw_chance(t, 60));
     config.dropout = r->dropout;
-    t->params = tg_params_new(t->dtype, t->rng);
+    t->params = tg_params_new(t->run, t->dtype);
     if (r->is_lstm) {
         r->lstm = tg_nn_lstm_make(t->params, "m", r->in, r->width, &config);
     } else {
@@ -131,20 +131,20 @@ static void observe_dropout(trial *t)
         return;
     }
     r->kept = numbers(t, (r->layers - 1) * count);
-    tg_rng *rng = tg_rng_new(0);
-    tg_rng_copy(rng, t->rng_before);
-    tg_tape *tape = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(0);
+    tg_rng_copy(tg_run_rng(run), t->rng_before);
+    tg_tape *tape = tg_tape_new(run, NULL);
     for (int layer = 0; layer < r->layers - 1; layer++) {
         tg_tensor *kept = tg_dropout(tape, tg_full(tape, t->dtype, TG_SHAPE(count), 1), r->dropout);
         for (int64_t i = 0; i < count; i++) {
             r->kept[layer * count + i] = tg_tensor_value_at(kept, i);
         }
     }
-    if (tg_rng_position(rng) != tg_rng_position(t->rng)) {
+    if (tg_rng_position(tg_run_rng(run)) != tg_rng_position(tg_run_rng(t->run))) {
         trial_fail(t, "another number of random numbers was drawn than by %d dropouts", r->layers - 1);
     }
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* One layer in one direction: the positions of its parameters in the list. */

@@ -89,7 +89,7 @@ typedef struct trial {
     bool shares;          /* inputs may share storage; `draw` may set it to false */
     tg_tape *tape;
     tg_params *params;  /* of a module; `draw` creates them, the framework frees them */
-    tg_rng *rng;        /* the generator of the tape */
+    tg_run *run;        /* the generator of the tape */
     tg_rng *rng_before; /* as it was before the library's call */
     input inputs[MAX_INPUTS];
     int input_count;

@@ -40,7 +40,7 @@ static void draw_relative(trial *t)
     config.bias = note_bool(t, "bias", draw_chance(t, 60));
     config.is_causal = r->is_causal = note_bool(t, "is_causal", draw_chance(t, 50));
     config.path = draw_chance(t, 50) ? TG_ATTENTION_FUSED : TG_ATTENTION_ELEMENTARY;
-    t->params = tg_params_new(t->dtype, t->rng);
+    t->params = tg_params_new(t->run, t->dtype);
     tg_nn_positional shaw = tg_nn_positional_make(t->params, "p", TG_POSITION_SHAW, 16, width, &positions);
     config.positional = &shaw;
     r->attention = tg_nn_multihead_attention_make(t->params, "m", width, width, r->heads, &config);

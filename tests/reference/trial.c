@@ -19,12 +19,12 @@ static void expect_refused(trial *t, const tg_tensor *y)
     if (strncmp(error->text, name, strlen(name)) != 0 || strlen(error->text) < strlen(name) + 10) {
         trial_fail(t, "the error does not name the call and a reason: \"%s\"", error->text);
     }
-    if (tg_rng_position(t->rng) != tg_rng_position(t->rng_before)) {
+    if (tg_rng_position(tg_run_rng(t->run)) != tg_rng_position(t->rng_before)) {
         trial_fail(t, "the refused call has drawn from the generator");
     }
     expect_same_inputs(t, "the refused call");
     expect_no_gradients(t, "the refused call");
-    tg_tape_clear_error(t->tape);
+    tg_run_clear_error(t->run);
 }
 
 static bool any_requires_grad(const trial *t)
@@ -57,7 +57,7 @@ static void check_call(trial *t)
     }
     print_shapes(t);
     save_inputs(t);
-    tg_rng_copy(t->rng_before, t->rng);
+    tg_rng_copy(t->rng_before, tg_run_rng(t->run));
     tg_tensor *y = t->outputs[0].result = r->call(t);
     if (t->mixes_dtypes || (r->is_valid && !r->is_valid(t))) {
         expect_refused(t, y);
@@ -104,9 +104,9 @@ static void draw_surroundings(trial *t)
     config.recycle = draw_chance(t, 50);
     config.detect_freed_results = draw_chance(t, 10);
     uint64_t seed = draw_bits(t);
-    t->rng = tg_rng_new(seed);
+    t->run = tg_run_new(seed);
     t->rng_before = tg_rng_new(0);
-    t->tape = tg_tape_new(t->rng, &config);
+    t->tape = tg_tape_new(t->run, &config);
     t->is_recording = !draw_chance(t, 5);
     t->is_training = draw_chance(t, 70);
     t->shares = draw_chance(t, 35);
@@ -142,7 +142,7 @@ bool trial_run(const reference *r, uint64_t random, int64_t turn, void (*describ
         }
     }
     tg_params_free(t->params);
-    tg_rng_free(t->rng);
+    tg_run_free(t->run);
     tg_rng_free(t->rng_before);
     trial_free_memory(t, NULL);
     bool is_right = !t->has_failed;

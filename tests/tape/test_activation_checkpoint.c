@@ -16,7 +16,7 @@ enum { ROWS = 4, WIDTH = 6, TABLE_ROWS = 7, LEAVES = 3, MOST_KEPT = 8 };
 /* A run of a program. */
 typedef struct run {
     bool in_spans, drops; /* whether it begins spans, and whether they drop values */
-    tg_rng *rng;
+    tg_run *shared_run;
     tg_tape *tape;
     tg_tensor *x, *weight, *table, *ids;
     tg_tensor *kept[MOST_KEPT]; /* results whose gradients are compared, too */
@@ -182,11 +182,11 @@ static tg_tensor *other_draws(run *r)
     mask = tg_add(t, mask, tg_bernoulli(t, tg_bernoulli(t, tg_add_scalar(t, tg_mul_scalar(t, mask, 0.5), 0.25))));
     tg_tensor *noise = tg_full(t, TG_F32, TG_SHAPE(ROWS, WIDTH), 0);
     y = tg_mul(t, tg_dropout(t, y, 0.25), mask);
-    assert_true(tg_tensor_fill_normal(noise, r->rng, 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(noise, tg_run_rng(r->shared_run), 0, 1, NULL));
     y = tg_exp(t, tg_dropout(t, tg_mul(t, y, noise), 0.25));
     tg_dropout(t, y, 0.5); /* the result does not depend on it */
     y = tg_dropout(t, y, 0.125);
-    tg_rng_seed(r->rng, 77);
+    tg_rng_seed(tg_run_rng(r->shared_run), 77);
     return end(r, tg_mul(t, tg_dropout(t, tg_exp(t, y), 0.5), y));
 }
 
@@ -195,7 +195,7 @@ static tg_tensor *other_seed(run *r)
 {
     begin(r);
     tg_tensor *y = tg_exp(r->tape, r->x);
-    tg_rng_seed(r->rng, 9);
+    tg_rng_seed(tg_run_rng(r->shared_run), 9);
     return end(r, tg_exp(r->tape, tg_dropout(r->tape, y, 0.5)));
 }
 
@@ -364,11 +364,11 @@ static run run_make(bool recycle, bool detect)
     tg_tape_config config = tg_tape_config_default();
     config.recycle = recycle;
     config.detect_freed_results = detect;
-    run r = {.rng = tg_rng_new(3)};
-    r.tape = tg_tape_new(r.rng, &config);
-    r.x = drawn(r.rng, TG_SHAPE(ROWS, WIDTH));
-    r.weight = drawn(r.rng, TG_SHAPE(WIDTH, WIDTH));
-    r.table = drawn(r.rng, TG_SHAPE(TABLE_ROWS, WIDTH));
+    run r = {.shared_run = tg_run_new(3)};
+    r.tape = tg_tape_new(r.shared_run, &config);
+    r.x = drawn(tg_run_rng(r.shared_run), TG_SHAPE(ROWS, WIDTH));
+    r.weight = drawn(tg_run_rng(r.shared_run), TG_SHAPE(WIDTH, WIDTH));
+    r.table = drawn(tg_run_rng(r.shared_run), TG_SHAPE(TABLE_ROWS, WIDTH));
     r.ids = tensor_i32(TG_SHAPE(ROWS), (int32_t[]){1, 5, 5, 0});
     return r;
 }
@@ -377,7 +377,7 @@ static void run_free(run *r)
 {
     tg_release(r->retained);
     tg_tape_free(r->tape);
-    tg_rng_free(r->rng);
+    tg_run_free(r->shared_run);
     tg_release(r->x);
     tg_release(r->weight);
     tg_release(r->table);
@@ -412,7 +412,7 @@ static void run_program(run *r, program *call, int backwards, tg_tensor **y)
         r->kept_count = 0;
         tg_tape_reset(r->tape);
         tg_tape_set_training(r->tape, true);
-        tg_rng_seed(r->rng, 5);
+        tg_rng_seed(tg_run_rng(r->shared_run), 5);
         *y = call(r);
         if (!*y) {
             fail_msg("%s", tg_tape_error(r->tape)->text);
@@ -451,7 +451,7 @@ static void test_programs(void **state)
             assert_non_null(tg_tensor_grad(plain.kept[i]));
             compare(name, "the gradient of a result", tg_tensor_grad(plain.kept[i]), tg_tensor_grad(spans.kept[i]));
         }
-        assert_true(tg_rng_position(plain.rng) == tg_rng_position(spans.rng));
+        assert_true(tg_rng_position(tg_run_rng(plain.shared_run)) == tg_rng_position(tg_run_rng(spans.shared_run)));
         run_free(&plain);
         run_free(&spans);
     }
@@ -506,9 +506,9 @@ static void test_deferred_steps(void **state)
     (void)state;
     tg_params *params[2];
     for (int in_spans = 0; in_spans < 2; in_spans++) {
-        tg_rng *rng = tg_rng_new(3);
-        tg_tape *t = tg_tape_new(rng, NULL);
-        params[in_spans] = tg_params_new(TG_F32, rng);
+        tg_run *shared_run = tg_run_new(3);
+        tg_tape *t = tg_tape_new(shared_run, NULL);
+        params[in_spans] = tg_params_new(shared_run, TG_F32);
         tg_tensor *table = tg_params_add_normal(params[in_spans], "table", TG_SHAPE(TABLE_ROWS, WIDTH), 0, 1);
         tg_adamw_config config = tg_adamw_config_default();
         config.deferred = true;
@@ -531,7 +531,7 @@ static void test_deferred_steps(void **state)
             y = in_spans ? tg_activation_checkpoint_end(t, y) : y;
             tg_release(other);
             if (!tg_backward(t, y, &announce) || !tg_optim_step(optim)) {
-                fail_msg("%s%s", tg_tape_error(t)->text, tg_optim_error(optim)->text);
+                fail_msg("%s%s", tg_tape_error(t)->text, optim_error(optim)->text);
             }
         }
         assert_int_equal(announced, 6);
@@ -539,7 +539,7 @@ static void test_deferred_steps(void **state)
         tg_tape_free(t);
         tg_release(ids);
         tg_optim_free(optim);
-        tg_rng_free(rng);
+        tg_run_free(shared_run);
     }
     compare("deferred steps", "the table", tg_params_find(params[0], "table"), tg_params_find(params[1], "table"));
     tg_params_free(params[0]);

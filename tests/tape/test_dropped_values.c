@@ -9,14 +9,14 @@
 #include <tapegrad/gradcheck.h>
 
 static tg_tape *tape;
-static tg_rng *rng;
+static tg_run *run;
 static tg_tensor *x; /* f64 (2,3) */
 
 static int set_up(void **state)
 {
     (void)state;
-    rng = tg_rng_new(1);
-    tape = tg_tape_new(rng, NULL);
+    run = tg_run_new(1);
+    tape = tg_tape_new(run, NULL);
     x = leaf(tensor_f64(TG_SHAPE(2, 3), (double[]){1, 2, 3, 4, 5, 6}));
     return 0;
 }
@@ -26,7 +26,7 @@ static int tear_down(void **state)
     (void)state;
     tg_tape_free(tape);
     tg_release(x);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return 0;
 }
 
@@ -281,7 +281,7 @@ static void test_without_values(void **state)
     assert_true(tg_backward(tape, total(tape, y), NULL));
     assert_non_null(tg_tensor_grad(hidden));
     assert_null(tg_tensor_data(hidden));
-    tg_tape_clear_error(tape);
+    clear_tape_error(tape);
     span(&hidden);
     tg_tensor_zero_grad(x);
     tg_tensor *ones = tg_tensor_new_full(TG_F64, TG_SHAPE(2, 3), 1, NULL);
@@ -462,7 +462,7 @@ static void test_failed_module(void **state)
     (void)state;
     tg_tensor *gradients[2], *noise = tensor_f64(TG_SHAPE(2, 3), (double[]){1, -1, 1, -1, 1, -1});
     for (int fails = 0; fails < 2; fails++) {
-        tg_rng_seed(rng, 9);
+        tg_rng_seed(tg_run_rng(run), 9);
         tg_tape_reset(tape);
         tg_tensor_zero_grad(x);
         tg_tape_point point, around;
@@ -551,20 +551,21 @@ static void test_out_of_memory(void **state)
         allocator_install(&counting);
         tg_tape_config config = tg_tape_config_default();
         config.recycle = k % 2;
-        tg_rng *draws = tg_rng_new(4), *saved = tg_rng_new(0);
+        tg_run *draws = tg_run_new(4);
+    tg_rng *saved = tg_rng_new(0);
         tg_tape *t = tg_tape_new(draws, &config);
         tg_tensor *table = leaf(tensor_f64(TG_SHAPE(2, 3), (double[]){1, 2, 4, -1, 0, 3}));
         tg_tensor *ids = tensor_i32(TG_SHAPE(3), (int32_t[]){1, 0, 1});
-        tg_rng_copy(saved, draws);
+        tg_rng_copy(saved, tg_run_rng(draws));
         allocator_arm(&counting, k / 4 + 1, k / 2 % 2);
         bool done = step(t, table, ids);
         allocator_arm(&counting, 0, false);
         if (!done) {
             assert_int_equal(tg_tape_error(t)->code, TG_ERROR_MEMORY);
             assert_int_equal(tg_tensor_grad_kind(table), TG_GRAD_NONE);
-            tg_tape_clear_error(t);
+            clear_tape_error(t);
             tg_tape_reset(t);
-            tg_rng_copy(draws, saved);
+            tg_rng_copy(tg_run_rng(draws), saved);
             assert_true(step(t, table, ids));
         }
         failures += !done;
@@ -578,7 +579,7 @@ static void test_out_of_memory(void **state)
         tg_release(table);
         tg_release(ids);
         tg_tape_free(t);
-        tg_rng_free(draws);
+        tg_run_free(draws);
         tg_rng_free(saved);
         assert_int_equal(counting.live, 0);
         allocator_restore();

@@ -198,7 +198,7 @@ static void use_in_rows(tg_tensor *freed, tg_error *error)
 static void use_as_parameter(tg_tensor *freed, tg_error *error)
 {
     (void)error;
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     assert_null(tg_params_add_existing(params, "weight", freed));
     assert_params_error(params, TG_ERROR_STATE, "");
     assert_int_equal(tg_params_count(params), 0);
@@ -497,8 +497,8 @@ static void test_every_op(void **state)
 static void test_modules(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F64);
     tg_nn_linear linear = tg_nn_linear_make(params, "linear", 2, 2, NULL);
     tg_nn_layer_norm layer_norm = tg_nn_layer_norm_make(params, "layer_norm", 2, NULL);
     tg_nn_rms_norm rms_norm = tg_nn_rms_norm_make(params, "rms_norm", 2, NULL);
@@ -542,7 +542,7 @@ static void test_modules(void **state)
     tg_release(matrix);
     tg_gpt_free(gpt);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 /* ---- what stays usable ---- */

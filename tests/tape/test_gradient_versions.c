@@ -56,7 +56,7 @@ static void by_first_backward_after_zero_grad(void)
 
 static void by_clip(void)
 {
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     assert_non_null(tg_params_add_existing(params, "x", x));
     assert_true(tg_clip_grad_norm(params, 1) > 4);
     tg_params_free(params);
@@ -64,7 +64,7 @@ static void by_clip(void)
 
 static void by_scaling(void)
 {
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     assert_non_null(tg_params_add_existing(params, "x", x));
     assert_true(tg_scale_grad(params, 2));
     tg_params_free(params);
@@ -107,7 +107,7 @@ static void test_reads_are_allowed(void **state)
     (void)state;
     square_backward(x);
     tg_tensor *penalty = total(tg_mul(tape, tg_tensor_grad(x), w));
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     assert_non_null(tg_params_add_existing(params, "x", x));
     assert_true(tg_clip_grad_norm(params, 100) > 4);
     assert_true(tg_tensor_make_grad_dense(x, NULL));

@@ -6,13 +6,13 @@
 #include "tape/tape.h"
 
 static tg_tape *tape;
-static tg_rng *rng;
+static tg_run *run;
 
 static int set_up(void **state)
 {
     (void)state;
-    rng = tg_rng_new(1);
-    tape = tg_tape_new(rng, NULL);
+    run = tg_run_new(1);
+    tape = tg_tape_new(run, NULL);
     return tape ? 0 : -1;
 }
 
@@ -20,7 +20,7 @@ static int tear_down(void **state)
 {
     (void)state;
     tg_tape_free(tape);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return 0;
 }
 
@@ -251,7 +251,7 @@ static void test_finished_gradients_are_announced(void **state)
     /* after an error nothing has changed, and nothing is announced */
     assert_false(tg_backward(tape, frozen, &config));
     assert_int_equal(found.count, 1);
-    tg_tape_clear_error(tape);
+    clear_tape_error(tape);
     tg_release(a), tg_release(b), tg_release(c), tg_release(frozen);
 }
 
@@ -306,7 +306,7 @@ static void test_evaluations_nest(void **state)
         assert_false(tg_tape_is_training(tape));
         tg_evaluation_end(tape, before);
         assert_true(tg_tape_is_recording(tape) == recording && tg_tape_is_training(tape) == training);
-        tg_tape_clear_error(tape);
+        clear_tape_error(tape);
     }
     tg_evaluation none = tg_evaluation_begin(NULL);
     assert_false(none.recording || none.training);
@@ -657,7 +657,7 @@ static void test_no_tape(void **state)
     assert_false(tg_tape_is_recording(NULL));
     assert_false(tg_tape_is_training(NULL));
     tg_tape_reset(NULL);
-    tg_tape_clear_error(NULL);
+    clear_tape_error(NULL);
     tg_tape_set_recording(NULL, true);
     tg_tape_set_training(NULL, true);
     tg_tape_free(NULL);

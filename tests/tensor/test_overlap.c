@@ -77,7 +77,7 @@ static void test_targets(void **state)
         tg_release(matrix);
     }
     /* Two parameters that share values would be trained twice, and loaded twice. */
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     for (int i = 0; i < 3; i++) {
         tg_tensor *part = view(base, 2, 3, (layout){{3, 1}, (const int[]){6, 0, 3}[i]});
         assert_int_equal(tg_params_add_existing(params, (const char *const[]){"a", "b", "c"}[i], part) != NULL, i < 2);

@@ -15,7 +15,7 @@ typedef struct noting_guard {
     int32_t last_id;
 } noting_guard;
 
-static tg_error error, own_error;
+static tg_error error;
 static tg_tensor *table, *ids;
 static tg_tape *tape;
 
@@ -42,7 +42,6 @@ static int set_up(void **state)
     tg_tensor_fill_from(ids, (int32_t[]){2, 1}, NULL);
     tape = tg_tape_new(NULL, NULL);
     tg_error_clear(&error);
-    tg_error_clear(&own_error);
     return !table || !ids || !tape;
 }
 
@@ -59,17 +58,19 @@ static int tear_down(void **state)
 static void test_refuses(void **state)
 {
     (void)state;
-    noting_guard g = {.guard = {.refuse = refuse, .error = &own_error}};
+    tg_run *run = tg_run_new(1);
+    noting_guard g = {.guard = {.refuse = refuse, .run = run}};
     table->storage->guard = &g.guard;
     assert_null(tg_tensor_data(table));
-    assert_string_equal(own_error.text, "tensor_data: (none): closed");
-    tg_error_clear(&own_error);
+    assert_string_equal(tg_run_error(run)->text, "tensor_data: (none): closed");
+    tg_run_clear_error(run);
     assert_false(tg_tensor_fill(table, 1, &error));
     assert_string_equal(error.text, "tensor_fill: tensor: closed");
     assert_null(tg_exp(tape, table));
     assert_tape_error(tape, TG_ERROR_STATE, "exp: (none): closed");
-    assert_int_equal(own_error.code, TG_OK);
-    g.guard.error = NULL;
+    assert_int_equal(tg_run_error(run)->code, TG_OK);
+    tg_value_guard_end(&g.guard);
+    tg_run_free(run);
     assert_true(isnan(tg_tensor_value_at(table, 0)));
     /* the shape and the gradient are not guarded */
     assert_int_equal(tg_tensor_count(table), 6);

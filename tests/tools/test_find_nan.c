@@ -51,9 +51,9 @@ static void test_an_op_computed_it(void **state)
  * what is found. The product with the weight, and its dropout, have given their values back. */
 static tg_nan_report find_in_block(double value)
 {
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *own = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
+    tg_tape *own = tg_tape_new(run, NULL);
     tg_nn_transformer_block_config config = tg_nn_transformer_block_config_default();
     config.dropout = 0.1;
     tg_nn_transformer_block block = tg_nn_transformer_block_make(params, "block", 4, 1, &config);
@@ -68,7 +68,7 @@ static tg_nan_report find_in_block(double value)
     assert_true(tg_find_nan(own, &found));
     tg_tape_free(own);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return found;
 }
 
@@ -221,8 +221,8 @@ static void test_views(void **state)
 static void test_after_a_step(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_linear_config config = tg_nn_linear_config_default();
     config.bias = false;
     tg_tensor *weight = tg_nn_linear_make(params, "linear", 2, 2, &config).weight;
@@ -251,7 +251,7 @@ static void test_after_a_step(void **state)
     tg_tape_reset(tape);
     tg_optim_free(optim);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_a_result_that_was_changed(void **state)

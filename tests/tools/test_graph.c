@@ -4,7 +4,7 @@
 
 #include "support.h"
 
-static tg_rng *rng;
+static tg_run *run;
 static tg_params *params;
 static tg_tape *tape;
 static tg_tensor *table, *ids;
@@ -12,9 +12,9 @@ static tg_tensor *table, *ids;
 static int set_up(void **state)
 {
     (void)state;
-    rng = tg_rng_new(1);
-    params = tg_params_new(TG_F64, rng);
-    tape = tg_tape_new(rng, NULL);
+    run = tg_run_new(1);
+    params = tg_params_new(run, TG_F64);
+    tape = tg_tape_new(run, NULL);
     table = tg_params_add(params, "table.weight", TG_SHAPE(3, 2));
     tg_tensor_fill_from(table, (double[]){1, 2, 3, 4, 5, 6}, NULL);
     ids = tensor_i32(TG_SHAPE(3), (int32_t[]){2, 0, 2});
@@ -26,7 +26,7 @@ static int tear_down(void **state)
     (void)state;
     tg_tape_free(tape);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_release(ids);
     return 0;
 }
@@ -167,7 +167,7 @@ static void test_names(void **state)
     assert_non_null(strstr(text, "%2 = neg(x (2))"));
     tg_graph_free(graph);
     tg_tape_reset(tape);
-    tg_params *hostile = tg_params_new(TG_F64, NULL);
+    tg_params *hostile = tg_params_new(NULL, TG_F64);
     tg_params_add_existing(hostile, "a\x1b\"b", a);
     config.params = hostile;
     graph = tg_graph_new(tape, &config);
@@ -210,7 +210,7 @@ static void test_errors(void **state)
 /* Two linear calls, and two views. */
 static void step_of_linears(void)
 {
-    tg_params *floats = tg_params_new(TG_F32, rng);
+    tg_params *floats = tg_params_new(run, TG_F32);
     tg_nn_linear linear = tg_nn_linear_make(floats, "linear", 3, 2, NULL);
     tg_tensor *x = tg_full(tape, TG_F32, TG_SHAPE(4, 3), 1);
     tg_tensor *y = tg_add(tape, tg_nn_linear_forward(tape, &linear, x), tg_nn_linear_forward(tape, &linear, x));

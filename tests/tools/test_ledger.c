@@ -13,8 +13,8 @@
 static FILE *ledger_of_path(tg_attention_path path, uint64_t seed, double dropout, int64_t length)
 {
     const int32_t input_ids[] = {1, 5, 12, 0, 3, 3, 7, 8, 2, 11}, target_ids[] = {5, 12, 0, 3, 4, 7, 8, 2, 11, 6};
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt_config config = tg_gpt_config_default();
     config.vocabulary = 13;
     config.context = 6;
@@ -24,10 +24,10 @@ static FILE *ledger_of_path(tg_attention_path path, uint64_t seed, double dropou
     config.dropout = dropout;
     config.path = path;
     tg_gpt *model = tg_gpt_new(params, &config);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tensor *inputs = tensor_i32(TG_SHAPE(2, length), input_ids),
               *targets = tensor_i32(TG_SHAPE(2, length), target_ids);
-    tg_rng_seed(rng, seed);
+    tg_rng_seed(tg_run_rng(run), seed);
     FILE *file = tmpfile();
     tg_ledger *ledger = tg_ledger_open(t, file);
     tg_cross_entropy(t, tg_gpt_forward(t, model, inputs, NULL), targets, NULL);
@@ -35,14 +35,14 @@ static FILE *ledger_of_path(tg_attention_path path, uint64_t seed, double dropou
     assert_true(tg_ledger_close(ledger, NULL));
     /* after closing: neither an error nor an op writes a line */
     assert_null(tg_add_scalar(t, inputs, 1));
-    tg_tape_clear_error(t);
+    clear_tape_error(t);
     assert_non_null(tg_cast(t, inputs, TG_F32));
     tg_release(inputs);
     tg_release(targets);
     tg_tape_free(t);
     tg_gpt_free(model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     rewind(file);
     return file;
 }
@@ -146,16 +146,16 @@ static const tg_op two = {.name = "two", .shape = two_scalars, .f32 = {.forward 
 static void test_counts_draws_by_op(void **state)
 {
     (void)state;
-    tg_rng *rng = tg_rng_new(1);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(1);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tensor *x = leaf(tensor_f32(TG_SHAPE(2), (float[]){3, 1})), *indices;
     FILE *file = tmpfile();
-    tg_rng_u32(rng);
+    tg_rng_u32(tg_run_rng(run));
     tg_ledger *ledger = tg_ledger_open(t, file);
     tg_dropout(t, x, 0.5);
-    tg_rng_seed(rng, 1);
+    tg_rng_seed(tg_run_rng(run), 1);
     tg_dropout(t, x, 0.5);
-    tg_rng_u64(rng);
+    tg_rng_u64(tg_run_rng(run));
     tg_dropout(t, x, 0.5);
     /* a view: no line */
     tg_transpose(t, x, 0, 0);
@@ -169,7 +169,7 @@ static void test_counts_draws_by_op(void **state)
     assert_lines(file, lines, sizeof lines / sizeof lines[0]);
     tg_release(x);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
 }
 
 static void test_checksum_is_of_the_bytes(void **state)

@@ -4,7 +4,7 @@
 
 #include "support.h"
 
-static tg_rng *rng;
+static tg_run *run;
 static tg_params *params;
 static tg_tape *tape;
 static tg_nn_linear linear;
@@ -12,9 +12,9 @@ static tg_nn_linear linear;
 static int set_up(void **state)
 {
     (void)state;
-    rng = tg_rng_new(1);
-    params = tg_params_new(TG_F32, rng);
-    tape = tg_tape_new(rng, NULL);
+    run = tg_run_new(1);
+    params = tg_params_new(run, TG_F32);
+    tape = tg_tape_new(run, NULL);
     linear = tg_nn_linear_make(params, "linear", 3, 2, NULL);
     return 0;
 }
@@ -24,7 +24,7 @@ static int tear_down(void **state)
     (void)state;
     tg_tape_free(tape);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return 0;
 }
 

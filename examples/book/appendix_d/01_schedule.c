@@ -40,15 +40,15 @@ static double highest_gradient(const tg_params *params)
 }
 
 /* The cells before these walk twice through all passes. The gradients are those of the last batch that they saw. */
-static void clip_one_gradient(tg_tape *t, tg_rng *rng, const char *book, const tg_tokenizer *bpe, tg_loader *loader)
+static void clip_one_gradient(tg_tape *t, tg_run *run, const char *book, const tg_tokenizer *bpe, tg_loader *loader)
 {
     tg_batch batch;
     for (int64_t left = 2 * PASSES * tg_loader_batches(loader); left > 0;) {
         left -= tg_loader_next(loader, &batch);
         check(tg_loader_error(loader));
     }
-    tg_rng_seed(rng, 123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_rng_seed(tg_run_rng(run), 123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt *model = model_new(params, book, bpe);
     tg_tape_reset(t);
     tg_backward(t, batch_loss(t, model, batch), NULL);
@@ -71,8 +71,6 @@ static void train(tg_tape *t, const tg_gpt *model, tg_params *params, story *dat
     adamw.weight_decay = 0.1;
     tg_optim *optim = tg_adamw_new(params, &adamw);
     /* the errors of all objects meet in the tape */
-    tg_tape_watch_error(t, tg_optim_error(optim));
-    tg_tape_watch_error(t, tg_loader_error(data->train));
     int64_t step = 0;
     for (int epoch = 1; epoch <= PASSES && step < stop; epoch++) {
         for (tg_batch batch; step < stop && tg_loader_next(data->train, &batch); step++) {
@@ -108,17 +106,17 @@ int main(int argc, char **argv)
     const char *book = book_folder(argc, argv, &stop);
     question("Why does the learning rate rise before it falls, and what does clipping change?");
     tg_tokenizer *bpe = book_tokenizer(book);
-    tg_rng *rng = tg_rng_new(123);
-    tg_tape *t = book_tape(rng);
-    story data = story_new(book, bpe, rng);
+    tg_run *run = tg_run_new(123);
+    tg_tape *t = book_tape(run);
+    story data = story_new(book, bpe, run);
     tg_schedule_config schedule = schedule_of(tg_loader_batches(data.train) * PASSES, book);
     cell(12);
     printf("%lld\n", (long long)schedule.warmup_steps);
-    clip_one_gradient(t, rng, book, bpe, data.train);
+    clip_one_gradient(t, run, book, bpe, data.train);
 
     cell(32);
-    tg_rng_seed(rng, 123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_rng_seed(tg_run_rng(run), 123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt *model = model_new(params, book, bpe);
     train(t, model, params, &data, &schedule, stop < schedule.total_steps ? stop : schedule.total_steps, bpe,
           book ? "Every effort moves you" : "The old clockmaker");
@@ -135,7 +133,7 @@ int main(int argc, char **argv)
     tg_gpt_free(model);
     tg_params_free(params);
     story_free(&data);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_tokenizer_free(bpe);
     return book_end();
 }

@@ -42,15 +42,15 @@ int main(int argc, char **argv)
     messages_balance(&m);
     messages_shuffle(&m);
     tg_tokenizer *bpe = tokenizer_of(&o, "Win a free lamp, call now to claim your prize. The keeper is late today.");
-    tg_rng *rng = tg_rng_new(123);
-    spam_data d = spam_data_new(&m, bpe, rng);
+    tg_run *run = tg_run_new(123);
+    spam_data d = spam_data_new(&m, bpe, run);
     spam_data_print(&d, 14, 16);
 
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt *model = gpt_to_tune(params, &o, bpe, d.length);
-    tg_gpt_replace_head(model, 2, &error);
+    tg_gpt_replace_head(model, 2);
     check(&error);
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     tg_tensor *before = test_logits(t, model, d.test);
     cell(37);
     printf("Total trainable parameters before: ");
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
     tg_lora_config lora = tg_lora_config_default();
     lora.rank = 16;
     lora.alpha = 16;
-    tg_gpt_add_lora(model, "*", &lora, &error);
+    tg_gpt_add_lora(model, "*", &lora);
     check(&error);
     cell(38);
     printf("Total trainable LoRA parameters: ");
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     if (o.weights || !o.book) {
         train_classifier(t, model, params, &d, o.weights ? o.steps : o.steps < 60 ? o.steps : 60);
         tg_tensor *trained = test_logits(t, model, d.test);
-        tg_gpt_merge_lora(model, &error);
+        tg_gpt_merge_lora(model);
         check(&error);
         tg_tensor *merged = test_logits(t, model, d.test);
         printf("Merging changes the logits by less than 1e-4: %s\n", difference(trained, merged) < 1e-4 ? "yes" : "no");
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     tg_gpt_free(model);
     tg_params_free(params);
     spam_data_free(&d);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_tokenizer_free(bpe);
     messages_free(&m);
     return book_end();

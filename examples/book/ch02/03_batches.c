@@ -30,16 +30,16 @@ int main(int argc, char **argv)
 {
     const char *folder = book_folder(argc, argv, NULL);
     question("What does a language model learn from: which inputs, and which targets?");
-    tg_rng *rng = tg_rng_new(123);
+    tg_run *run = tg_run_new(123);
 
-    tg_loader *single = book_loader(folder, 1, 4, 1, rng);
+    tg_loader *single = book_loader(folder, 1, 4, 1, run);
     cell(97);
     print_pair(next_batch(single));
     cell(98);
     print_pair(next_batch(single));
     tg_loader_free(single);
 
-    tg_loader *eight = book_loader(folder, 8, 4, 4, rng);
+    tg_loader *eight = book_loader(folder, 8, 4, 4, run);
     /* inputs and targets (8,4) */
     tg_batch batch = next_batch(eight);
     cell(102);
@@ -48,6 +48,6 @@ int main(int argc, char **argv)
     printf("\nTargets:\n ");
     print_tensor(batch.targets);
     tg_loader_free(eight);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

@@ -6,10 +6,10 @@ int main(int argc, char **argv)
 {
     book_begin(argc, argv);
     question("What is an embedding, and what does a lookup return?");
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", 6, 3, NULL);
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     check(tg_params_error(params));
 
     cell(111);
@@ -28,6 +28,6 @@ int main(int argc, char **argv)
     tg_release(ids);
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

@@ -22,12 +22,12 @@ int main(int argc, char **argv)
 {
     const char *folder = book_folder(argc, argv, NULL);
     question("How does a model know where in the text a token stands?");
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding token = tg_nn_embedding_make(params, "token_embedding_layer", 50257, 256, NULL);
     tg_nn_positional position = tg_nn_positional_make(params, "pos_embedding_layer", TG_POSITION_LEARNED, 4, 256, NULL);
-    tg_loader *loader = book_loader(folder, 8, 4, 4, rng);
-    tg_tape *t = book_tape(rng);
+    tg_loader *loader = book_loader(folder, 8, 4, 4, run);
+    tg_tape *t = book_tape(run);
     check(tg_params_error(params));
     print_sum(t);
 
@@ -54,6 +54,6 @@ int main(int argc, char **argv)
     tg_tape_free(t);
     tg_loader_free(loader);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

@@ -6,10 +6,10 @@ int main(int argc, char **argv)
 {
     book_begin(argc, argv);
     question("Is a lookup in a table anything but a matrix product?");
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", 4, 5, NULL);
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     check(tg_params_error(params));
     tg_tensor *ids = tg_tensor_new_from_i32(TG_SHAPE(3), (int32_t[]){2, 3, 1}, NULL);
 
@@ -27,7 +27,7 @@ int main(int argc, char **argv)
     cell(23);
     print_tensor(tg_one_hot(t, ids, 4, TG_I32));
 
-    tg_rng_seed(rng, 123);
+    tg_rng_seed(tg_run_rng(run), 123);
     tg_nn_linear_config no_bias = tg_nn_linear_config_default();
     no_bias.bias = false;
     tg_nn_linear linear = tg_nn_linear_make(params, "linear", 4, 5, &no_bias);
@@ -48,6 +48,6 @@ int main(int argc, char **argv)
     tg_release(ids);
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

@@ -8,13 +8,13 @@ int main(int argc, char **argv)
 {
     book_begin(argc, argv);
     question("Which rows of a table does one training step change?");
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", 6, 3, NULL);
     tg_sgd_config config = tg_sgd_config_default();
     config.lr = 0.1;
     tg_optim *sgd = tg_sgd_new(params, &config);
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     check(tg_params_error(params));
     tg_tensor *ids = tg_tensor_new_from_i32(TG_SHAPE(4), (int32_t[]){2, 3, 5, 2}, NULL);
     /* zeros: the step moves rows towards the origin */
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
                rows.ids[i] == 2 ? "   the id occurs twice: its two gradients are added" : "");
     }
     tg_optim_step(sgd);
-    check(tg_optim_error(sgd));
+    check(tg_params_error(params));
     printf("\nAfter one step of SGD with a learning rate of 0.1:\n");
     print_tensor(embedding.weight);
     const float *was = tg_tensor_data(before), *is = tg_tensor_data(embedding.weight);
@@ -52,6 +52,6 @@ int main(int argc, char **argv)
     tg_tape_free(t);
     tg_optim_free(sgd);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

@@ -10,23 +10,21 @@ int main(int argc, char **argv)
 {
     book_begin(argc, argv);
     question("How does a table get new rows without a change of the old ones?");
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", ROWS, WIDTH, NULL);
     tg_adam_config config = tg_adam_config_default();
     config.lr = 0.1;
     config.weight_decay = 0.1;
     tg_optim *adam = tg_adam_new(params, &config);
-    tg_tape *t = book_tape(rng);
-    tg_tape_watch_error(t, tg_params_error(params));
-    tg_tape_watch_error(t, tg_optim_error(adam));
+    tg_tape *t = book_tape(run);
     check(tg_tape_error(t));
     printf("A table of %d rows:\n", ROWS);
     print_tensor(embedding.weight);
     tg_tensor *before = tg_tensor_new_copy(embedding.weight, NULL);
 
     tg_error error = TG_NO_ERROR;
-    tg_nn_embedding_resize(&embedding, ROWS + 2, &error);
+    tg_nn_embedding_resize(&embedding, ROWS + 2);
     tg_tensor_set_rows_frozen(embedding.weight, 0, ROWS, true, &error);
     tg_tensor_set_rows_watched(embedding.weight, true, &error);
     check(&error);
@@ -56,7 +54,7 @@ int main(int argc, char **argv)
                row == 5 ? "   not in a batch, but not frozen: weight decay shrank it" : "");
     }
     tg_optim_zero_grad(adam);
-    if (!tg_nn_embedding_resize(&embedding, ROWS, &error)) {
+    if (!tg_nn_embedding_resize(&embedding, ROWS)) {
         printf("\nResizing to %d rows fails: %s\n", ROWS, error.text);
     }
 
@@ -66,6 +64,6 @@ int main(int argc, char **argv)
     tg_tape_free(t);
     tg_optim_free(adam);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

@@ -16,12 +16,12 @@ int main(int argc, char **argv)
 {
     book_begin(argc, argv);
     question("What is trainable in attention, and why are the scores divided by a square root?");
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_tensor *W_query = tg_params_add_uniform(params, "W_query", TG_SHAPE(3, 2), 0, 1);
     tg_tensor *W_key = tg_params_add_uniform(params, "W_key", TG_SHAPE(3, 2), 0, 1);
     tg_tensor *W_value = tg_params_add_uniform(params, "W_value", TG_SHAPE(3, 2), 0, 1);
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     tg_tensor *inputs = inputs_new();
     check(tg_params_error(params));
 
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
 
     /* linear layers, whose initial values are better for training than those of uniform(0,1); seed 789 as in the
      * chapter */
-    tg_rng_seed(rng, 789);
+    tg_rng_seed(tg_run_rng(run), 789);
     tg_nn_linear_config no_bias = tg_nn_linear_config_default();
     no_bias.bias = false;
     tg_nn_linear to_query = tg_nn_linear_make(params, "v2.W_query", 3, 2, &no_bias);
@@ -70,6 +70,6 @@ int main(int argc, char **argv)
     tg_tape_free(t);
     tg_release(inputs);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

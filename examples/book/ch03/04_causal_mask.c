@@ -9,13 +9,13 @@ int main(int argc, char **argv)
 {
     book_begin(argc, argv);
     question("How is a word kept from attending to words that come after it?");
-    tg_rng *rng = tg_rng_new(789);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(789);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_linear_config no_bias = tg_nn_linear_config_default();
     no_bias.bias = false;
     tg_nn_linear to_query = tg_nn_linear_make(params, "W_query", 3, 2, &no_bias);
     tg_nn_linear to_key = tg_nn_linear_make(params, "W_key", 3, 2, &no_bias);
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     tg_tensor *inputs = inputs_new(), *ones = tg_tensor_new_full(TG_F32, TG_SHAPE(6, 6), 1, NULL);
     check(tg_params_error(params));
 
@@ -44,10 +44,10 @@ int main(int argc, char **argv)
     print_tensor(weights);
 
     /* dropout of 0.5 sets each weight to 0 with probability 0.5, and doubles the others */
-    tg_rng_seed(rng, 123);
+    tg_rng_seed(tg_run_rng(run), 123);
     cell(115);
     print_tensor(tg_dropout(t, ones, 0.5));
-    tg_rng_seed(rng, 123);
+    tg_rng_seed(tg_run_rng(run), 123);
     cell(116);
     print_tensor(tg_dropout(t, weights, 0.5));
 
@@ -56,6 +56,6 @@ int main(int argc, char **argv)
     tg_release(inputs);
     tg_release(ones);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

@@ -69,9 +69,9 @@ int main(int argc, char **argv)
 {
     book_begin(argc, argv);
     question("How do several heads attend at the same time, each in its own way?");
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = book_tape(rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
+    tg_tape *t = book_tape(run);
     tg_tensor *inputs = inputs_new();
     /* two copies of (6,3) -> (2,6,3) */
     tg_tensor *batch = tg_stack(t, (tg_tensor *[]){inputs, inputs}, 2, 0);
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
     /* (2,6,3) -> (2,6,2) */
     print_context(causal_attention_forward(t, &head, batch));
 
-    tg_rng_seed(rng, 123);
+    tg_rng_seed(tg_run_rng(run), 123);
     causal_attention first = causal_attention_make(params, "heads.0");
     causal_attention second = causal_attention_make(params, "heads.1");
     check(tg_params_error(params));
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     cell(127);
     print_context(tg_cat(t, both, 2, -1));
 
-    tg_rng_seed(rng, 123);
+    tg_rng_seed(tg_run_rng(run), 123);
     /* the chapter's module: separate linear layers for queries, keys and values, without biases */
     tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
     config.layout = TG_ATTENTION_SEPARATE;
@@ -109,6 +109,6 @@ int main(int argc, char **argv)
     tg_tape_free(t);
     tg_release(inputs);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

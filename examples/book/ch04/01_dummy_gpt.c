@@ -6,8 +6,8 @@ int main(int argc, char **argv)
 {
     const char *book = book_folder(argc, argv, NULL);
     question("Which parts does a GPT have besides its transformer blocks?");
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     /* V 50257, context 1024, width 768, dropout 0.1 */
     tg_gpt_config config;
     tg_gpt_config_from_name("gpt2-small", &config, NULL);
@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     tg_nn_linear_config no_bias = tg_nn_linear_config_default();
     no_bias.bias = false;
     tg_nn_linear out_head = tg_nn_linear_make(params, "out_head", config.width, config.vocabulary, &no_bias);
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     check(tg_params_error(params));
 
     tg_tensor *batch = book_batch_of_two(book);
@@ -36,6 +36,6 @@ int main(int argc, char **argv)
     tg_tape_free(t);
     tg_release(batch);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

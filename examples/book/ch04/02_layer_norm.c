@@ -16,11 +16,11 @@ int main(int argc, char **argv)
 {
     book_begin(argc, argv);
     question("What does layer normalization do to the mean and the variance of a row?");
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = book_tape(rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
+    tg_tape *t = book_tape(run);
     tg_tensor *batch = tg_tensor_new(TG_F32, TG_SHAPE(2, 5), NULL);
-    tg_tensor_fill_normal(batch, rng, 0, 1, NULL);
+    tg_tensor_fill_normal(batch, tg_run_rng(run), 0, 1, NULL);
     tg_nn_linear layer = tg_nn_linear_make(params, "layer", 5, 6, NULL);
     tg_nn_layer_norm norm = tg_nn_layer_norm_make(params, "norm", 6, NULL);
     check(tg_params_error(params));
@@ -55,6 +55,6 @@ int main(int argc, char **argv)
     tg_tape_free(t);
     tg_release(batch);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

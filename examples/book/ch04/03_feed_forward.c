@@ -6,8 +6,8 @@ int main(int argc, char **argv)
 {
     book_begin(argc, argv);
     question("What does a block compute for each position by itself?");
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt_config config;
     tg_gpt_config_from_name("gpt2-small", &config, NULL);
     cell(45);
@@ -15,10 +15,10 @@ int main(int argc, char **argv)
 
     tg_nn_feed_forward ffn =
         tg_nn_feed_forward_make(params, "ffn", config.width, 4 * config.width, TG_FEED_FORWARD_GELU);
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     check(tg_params_error(params));
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2, 3, config.width), NULL);
-    tg_tensor_fill_uniform(x, rng, 0, 1, NULL);
+    tg_tensor_fill_uniform(x, tg_run_rng(run), 0, 1, NULL);
     /* (2,3,768) -> (2,3,3072) -> (2,3,768) */
     tg_tensor *y = tg_nn_feed_forward_forward(t, &ffn, x);
     check(tg_tape_error(t));
@@ -28,6 +28,6 @@ int main(int argc, char **argv)
     tg_tape_free(t);
     tg_release(x);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

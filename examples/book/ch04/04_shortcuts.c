@@ -38,15 +38,15 @@ int main(int argc, char **argv)
 {
     book_begin(argc, argv);
     question("Why does a deep network need shortcuts?");
-    tg_rng *rng = tg_rng_new(0);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    tg_tape *t = book_tape(rng);
+    tg_run *run = tg_run_new(0);
+    tg_params *params = tg_params_new(run, TG_F32);
+    tg_tape *t = book_tape(run);
     tg_tensor *x = tg_tensor_new_from_f32(TG_SHAPE(1, 3), (float[]){1, 0, -1}, NULL);
     tg_tensor *target = tg_tensor_new_full(TG_F32, TG_SHAPE(1, 1), 0, NULL);
     for (int shortcuts = 0; shortcuts < 2; shortcuts++) {
         tg_nn_linear layers[LAYERS];
         /* the same initial weights for both networks */
-        tg_rng_seed(rng, 123);
+        tg_rng_seed(tg_run_rng(run), 123);
         make_layers(params, shortcuts ? "with" : "without", layers);
         tg_tensor *y = forward(t, layers, x, shortcuts);
         tg_backward(t, tg_mse_loss(t, y, target, TG_REDUCTION_MEAN), NULL);
@@ -58,6 +58,6 @@ int main(int argc, char **argv)
     tg_release(x);
     tg_release(target);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

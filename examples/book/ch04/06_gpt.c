@@ -75,14 +75,14 @@ int main(int argc, char **argv)
 {
     const char *book = book_folder(argc, argv, NULL);
     question("How large is GPT-2, and what does it write before it is trained?");
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt_config config;
     tg_gpt_config_from_name("gpt2-small", &config, NULL);
     tg_tokenizer *bpe = book_tokenizer(book);
     config.vocabulary = tg_tokenizer_vocabulary(bpe);
     tg_gpt *model = tg_gpt_new(params, &config);
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     check(tg_params_error(params));
 
     tg_tensor *batch = book_batch_of_two(book);
@@ -104,6 +104,6 @@ int main(int argc, char **argv)
     tg_release(batch);
     tg_gpt_free(model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

@@ -42,10 +42,10 @@ int main(int argc, char **argv)
     const char *book = book_folder(argc, argv, NULL);
     question("How wrong is a model that has learned nothing, and how is that measured?");
     tg_tokenizer *bpe = book_tokenizer(book);
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt *model = model_new(params, book, bpe);
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     tg_evaluation_begin(t);
 
     cell(15);
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     tg_release(targets);
     tg_gpt_free(model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_tokenizer_free(bpe);
     return book_end();
 }

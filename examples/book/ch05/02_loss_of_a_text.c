@@ -21,8 +21,8 @@ int main(int argc, char **argv)
     const char *book = book_folder(argc, argv, NULL);
     question("How is a text divided for training, and how large is the loss before that?");
     tg_tokenizer *bpe = book_tokenizer(book);
-    tg_rng *rng = tg_rng_new(123);
-    story data = story_new(book, bpe, rng);
+    tg_run *run = tg_run_new(123);
+    story data = story_new(book, bpe, run);
 
     cell(55);
     size_t shown = data.length < 99 ? data.length : 99;
@@ -43,12 +43,12 @@ int main(int argc, char **argv)
     printf("Training tokens: %lld\nValidation tokens: %lld\nAll tokens: %lld\n", (long long)train_tokens,
            (long long)validation_tokens, (long long)(train_tokens + validation_tokens));
 
-    tg_rng_seed(rng, 123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_rng_seed(tg_run_rng(run), 123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt *model = model_new(params, book, bpe);
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     /* the seed for the order of the batches; the order changes the mean loss only by rounding */
-    tg_rng_seed(rng, 123);
+    tg_rng_seed(tg_run_rng(run), 123);
     cell(71);
     printf("Training loss: %.15g\n", mean_loss(t, model, data.train, INT64_MAX));
     printf("Validation loss: %.15g\n", mean_loss(t, model, data.validation, INT64_MAX));
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
     tg_gpt_free(model);
     tg_params_free(params);
     story_free(&data);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_tokenizer_free(bpe);
     return book_end();
 }

@@ -9,16 +9,16 @@
  */
 #include "training.h"
 
-typedef struct run {
+typedef struct training {
     tg_tape *tape;
     tg_gpt *model;
     tg_optim *optim;
     story data;
     /* optimizer steps so far, and those between two evaluations */
     int64_t step, pause;
-} run;
+} training;
 
-static void evaluate(run *r, int epoch)
+static void evaluate(training *r, int epoch)
 {
     double train = mean_loss(r->tape, r->model, r->data.train_again, 5);
     double validation = mean_loss(r->tape, r->model, r->data.validation, 5);
@@ -27,7 +27,7 @@ static void evaluate(run *r, int epoch)
 }
 
 /* Trains for one pass through the story. Returns false if it stops early, after step `steps`. */
-static bool train_pass(run *r, int epoch, int64_t steps)
+static bool train_pass(training *r, int epoch, int64_t steps)
 {
     for (tg_batch batch; tg_loader_next(r->data.train, &batch);) {
         if (r->step == steps) {
@@ -53,18 +53,15 @@ int main(int argc, char **argv)
     const char *book = book_folder(argc, argv, &steps);
     question("Can a model learn to write from one short story?");
     tg_tokenizer *bpe = book_tokenizer(book);
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
-    run r = {.model = model_new(params, book, bpe), .tape = book_tape(rng), .pause = book ? 5 : 20};
-    r.data = story_new(book, bpe, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
+    training r = {.model = model_new(params, book, bpe), .tape = book_tape(run), .pause = book ? 5 : 20};
+    r.data = story_new(book, bpe, run);
     tg_adamw_config adamw = tg_adamw_config_default();
     adamw.lr = book ? 0.0004 : 0.003;
     adamw.weight_decay = 0.1;
     r.optim = tg_adamw_new(params, &adamw);
     /* the errors of all objects meet in the tape */
-    tg_tape_watch_error(r.tape, tg_params_error(params));
-    tg_tape_watch_error(r.tape, tg_optim_error(r.optim));
-    tg_tape_watch_error(r.tape, tg_loader_error(r.data.train));
     check(tg_tape_error(r.tape));
 
     cell(77);
@@ -81,7 +78,7 @@ int main(int argc, char **argv)
     story_free(&r.data);
     tg_gpt_free(r.model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_tokenizer_free(bpe);
     return book_end();
 }

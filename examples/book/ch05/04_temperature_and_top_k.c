@@ -34,15 +34,15 @@ int main(int argc, char **argv)
     book_begin(argc, argv);
     question("How is the next token chosen, if not always the most probable one?");
     const float values[WORDS] = {4.51f, 0.89f, -1.90f, 6.75f, 1.63f, -1.62f, -1.89f, 6.28f, 1.79f};
-    tg_rng *rng = tg_rng_new(123);
-    tg_tape *t = book_tape(rng);
+    tg_run *run = tg_run_new(123);
+    tg_tape *t = book_tape(run);
     tg_tensor *logits = tg_tensor_new_from_f32(TG_SHAPE(WORDS), values, NULL);
     tg_error error = TG_NO_ERROR;
     tg_sample_config config = tg_sample_config_default();
 
     int32_t most_probable = tg_sample(logits, NULL, &config, &error);
     config.greedy = false;
-    int32_t drawn = tg_sample(logits, rng, &config, &error);
+    int32_t drawn = tg_sample(logits, tg_run_rng(run), &config, &error);
     check(&error);
     cell(91);
     printf("%s\n", words[most_probable]);
@@ -50,13 +50,13 @@ int main(int argc, char **argv)
     printf("%s\n", words[drawn]);
 
     cell(94);
-    print_draws(logits, 1, rng);
+    print_draws(logits, 1, tg_run_rng(run));
     /* low temperature: nearly always the most probable token */
     cell(100);
-    print_draws(logits, 0.1, rng);
+    print_draws(logits, 0.1, tg_run_rng(run));
     /* high temperature: improbable tokens, too */
     cell(102);
-    print_draws(logits, 5, rng);
+    print_draws(logits, 5, tg_run_rng(run));
 
     tg_tensor *positions, *top = tg_topk(t, logits, 3, 0, TG_LARGEST_FIRST, &positions);
     check(tg_tape_error(t));
@@ -73,6 +73,6 @@ int main(int argc, char **argv)
     check(tg_tape_error(t));
     tg_tape_free(t);
     tg_release(logits);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return book_end();
 }

@@ -24,7 +24,7 @@ tg_gpt *model_new(tg_params *params, const char *book, const tg_tokenizer *bpe)
 }
 
 static tg_loader *loader_of(tg_tokenizer *bpe, const char *text, size_t length, int64_t context, bool training,
-                            tg_rng *rng)
+                            tg_run *run)
 {
     tg_error error = TG_NO_ERROR;
     tg_tokens tokens;
@@ -36,13 +36,13 @@ static tg_loader *loader_of(tg_tokenizer *bpe, const char *text, size_t length, 
     config.batch_size = 2;
     config.shuffle = training;
     config.drop_last = training;
-    tg_loader *loader = tg_loader_new(tokens.ids, tokens.count, rng, &config);
+    tg_loader *loader = tg_loader_new(run, tokens.ids, tokens.count, &config);
     check(tg_loader_error(loader));
     tg_tokens_free(&tokens);
     return loader;
 }
 
-story story_new(const char *book, tg_tokenizer *bpe, tg_rng *rng)
+story story_new(const char *book, tg_tokenizer *bpe, tg_run *run)
 {
     story s;
     tg_error error = TG_NO_ERROR;
@@ -53,9 +53,9 @@ story story_new(const char *book, tg_tokenizer *bpe, tg_rng *rng)
     s.tokens = tokens.count;
     tg_tokens_free(&tokens);
     size_t split = s.length * 9 / 10;
-    s.train = loader_of(bpe, s.text, split, context_of(book), true, rng);
-    s.train_again = loader_of(bpe, s.text, split, context_of(book), true, rng);
-    s.validation = loader_of(bpe, s.text + split, s.length - split, context_of(book), false, rng);
+    s.train = loader_of(bpe, s.text, split, context_of(book), true, run);
+    s.train_again = loader_of(bpe, s.text, split, context_of(book), true, run);
+    s.validation = loader_of(bpe, s.text + split, s.length - split, context_of(book), false, run);
     return s;
 }
 

@@ -22,7 +22,7 @@ typedef struct story {
     int64_t tokens;
 } story;
 
-story story_new(const char *book, tg_tokenizer *bpe, tg_rng *rng);
+story story_new(const char *book, tg_tokenizer *bpe, tg_run *run);
 void story_free(story *s);
 
 /* Returns the mean cross-entropy of a batch: the chapter's calc_loss_batch. */

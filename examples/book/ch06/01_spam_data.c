@@ -71,14 +71,14 @@ int main(int argc, char **argv)
     printf("\n");
     tg_tokens_free(&end);
 
-    tg_rng *rng = tg_rng_new(123);
-    spam_data d = spam_data_new(&m, bpe, rng);
+    tg_run *run = tg_run_new(123);
+    spam_data d = spam_data_new(&m, bpe, run);
     cell(31);
     printf("%lld\n", (long long)d.length);
     spam_data_print(&d, 38, 40);
 
     spam_data_free(&d);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_tokenizer_free(bpe);
     messages_free(&m);
     return book_end();

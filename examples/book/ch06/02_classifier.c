@@ -19,9 +19,9 @@ int main(int argc, char **argv)
     messages_balance(&m);
     messages_shuffle(&m);
     tg_tokenizer *bpe = tokenizer_of(&o, "Win a free lamp, call now to claim your prize. The keeper is late today.");
-    tg_rng *rng = tg_rng_new(123);
-    spam_data d = spam_data_new(&m, bpe, rng);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    spam_data d = spam_data_new(&m, bpe, run);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt *model = gpt_to_tune(params, &o, bpe, d.length);
     cell(53);
     print_layers(params);
@@ -37,14 +37,14 @@ int main(int argc, char **argv)
     print_shape(inputs);
 
     tg_params_set_frozen(params, "*", true);
-    tg_gpt_replace_head(model, 2, &error);
+    tg_gpt_replace_head(model, 2);
     check(&error);
     char last_block[40];
     snprintf(last_block, sizeof last_block, "trf_blocks.%lld.*", (long long)tg_gpt_get_config(model)->layers - 1);
     tg_params_set_frozen(params, last_block, false);
     tg_params_set_frozen(params, "final_norm.*", false);
     check(tg_params_error(params));
-    tg_tape *t = book_tape(rng);
+    tg_tape *t = book_tape(run);
     /* (1,T) -> (1,2) */
     tg_tensor *logits = tg_gpt_last_logits(t, model, inputs, NULL);
     check(tg_tape_error(t));
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     tg_gpt_free(model);
     tg_params_free(params);
     spam_data_free(&d);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_tokenizer_free(bpe);
     messages_free(&m);
     return book_end();

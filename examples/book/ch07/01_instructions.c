@@ -91,7 +91,7 @@ static void print_formatted(const entry *e)
 }
 
 /* Returns a loader of the entries begin .. end - 1 in batches of 8. */
-static tg_loader *loader_of(const tg_json_value *list, int64_t begin, int64_t end, tg_tokenizer *bpe, tg_rng *rng)
+static tg_loader *loader_of(const tg_json_value *list, int64_t begin, int64_t end, tg_tokenizer *bpe, tg_run *run)
 {
     tg_error error = TG_NO_ERROR;
     int64_t *lengths = calloc((size_t)(end - begin), sizeof *lengths), total = 0;
@@ -114,7 +114,7 @@ static tg_loader *loader_of(const tg_json_value *list, int64_t begin, int64_t en
     config.pad_id = tg_tokenizer_end_of_text(bpe);
     config.max_length = 1024;
     config.shuffle = config.drop_last = true;
-    tg_loader *loader = tg_loader_new_from_lists(ids, lengths, end - begin, rng, &config);
+    tg_loader *loader = tg_loader_new_from_lists(run, ids, lengths, end - begin, &config);
     check(tg_loader_error(loader));
     free(ids);
     free(lengths);
@@ -122,7 +122,7 @@ static tg_loader *loader_of(const tg_json_value *list, int64_t begin, int64_t en
 }
 
 /* Three lists in one batch. With an ignored target of pad_id nothing is ignored. */
-static void print_padding(tg_rng *rng)
+static void print_padding(tg_run *run)
 {
     const int32_t ids[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     const int64_t lengths[] = {5, 2, 3};
@@ -132,7 +132,7 @@ static void print_padding(tg_rng *rng)
         config.batch_size = 3;
         config.pad_id = 50256;
         config.ignored_target = ignored[i];
-        tg_loader *loader = tg_loader_new_from_lists(ids, lengths, 3, rng, &config);
+        tg_loader *loader = tg_loader_new_from_lists(run, ids, lengths, 3, &config);
         tg_batch batch = next_batch(loader);
         if (i == 0) {
             cell(36);
@@ -194,9 +194,9 @@ static void print_batches(tg_tape *t, tg_loader *train)
 }
 
 /* Trains the model on the instructions, prompts included, as the chapter does. */
-static void train_on(tg_tape *t, const options *o, const tg_tokenizer *bpe, tg_rng *rng, tg_loader *loader)
+static void train_on(tg_tape *t, const options *o, const tg_tokenizer *bpe, tg_run *run, tg_loader *loader)
 {
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_gpt *model = gpt_to_tune(params, o, bpe, 512);
     tg_adamw_config config = tg_adamw_config_default();
     config.lr = o->weights ? 5e-5 : 1e-3;
@@ -216,7 +216,7 @@ static void train_on(tg_tape *t, const options *o, const tg_tokenizer *bpe, tg_r
         tg_backward(t, loss, NULL);
         tg_optim_step(optim);
         check(tg_tape_error(t));
-        check(tg_optim_error(optim));
+        check(tg_params_error(params));
         if (step++ % 5 == 0) {
             printf("(Step %06lld): Train loss %.3f\n", (long long)step - 1, tg_tensor_item(loss, NULL));
         }
@@ -259,12 +259,12 @@ int main(int argc, char **argv)
     printf("\n");
     tg_tokens_free(&end);
 
-    tg_rng *rng = tg_rng_new(123);
-    tg_tape *t = book_tape(rng);
-    print_padding(rng);
+    tg_run *run = tg_run_new(123);
+    tg_tape *t = book_tape(run);
+    print_padding(run);
     print_losses(t);
-    tg_rng_seed(rng, 123);
-    tg_loader *train = loader_of(list, 0, train_end, bpe, rng);
+    tg_rng_seed(tg_run_rng(run), 123);
+    tg_loader *train = loader_of(list, 0, train_end, bpe, run);
     print_batches(t, train);
     entry to_validate = entry_at(list, test_end);
     char *prompt = format(&to_validate, false);
@@ -273,7 +273,7 @@ int main(int argc, char **argv)
     printf("\n");
     cell(84);
     if (o.weights || !o.book) {
-        train_on(t, &o, bpe, rng, train);
+        train_on(t, &o, bpe, run, train);
     } else {
         printf("The training needs --weights FILE; --help says where to get it.\n");
     }
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
     free(prompt);
     tg_loader_free(train);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
     tg_tokenizer_free(bpe);
     tg_json_document_free(document);
     return book_end();

@@ -21,7 +21,7 @@
 #define TICK 10
 
 uint64_t course_seed = 7;
-tg_rng *course_rng;
+tg_run *course_run;
 static int verdicts = -1, requests = -1, replies = -1;
 static pid_t worker = -1;
 /* When the current call began, by the clock, and when the memory was read; how long the calls before took. */
@@ -348,7 +348,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     verdicts = atoi(argv[1]);
     course_seed = strtoull(argv[3], NULL, 10);
-    course_rng = tg_rng_new(course_seed);
+    course_run = tg_run_new(course_seed);
     worker_command = argv + 4;
     worker_output = atoi(argv[2]);
     course_checks();

@@ -111,7 +111,7 @@ void check_gradient(course_gradient gradient)
 void draw(double *values, int count)
 {
     for (int i = 0; i < count; i++) {
-        values[i] = tg_rng_normal(course_rng, 0, 1, NULL);
+        values[i] = tg_rng_normal(tg_run_rng(course_run), 0, 1, NULL);
     }
 }
 
@@ -124,7 +124,7 @@ void draw_ids(int *ids, int count, int bound)
 
 int draw_int(int low, int high)
 {
-    return (int)tg_rng_randint(course_rng, low, high, NULL);
+    return (int)tg_rng_randint(tg_run_rng(course_run), low, high, NULL);
 }
 
 course_table draw_table(bool has_pages)
@@ -152,7 +152,7 @@ tg_tape *tape(void)
 {
     static tg_tape *the_tape;
     if (!the_tape) {
-        the_tape = careful_tape(course_rng);
+        the_tape = careful_tape(course_run);
     }
     return the_tape;
 }

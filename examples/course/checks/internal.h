@@ -7,7 +7,7 @@
 #include "check.h"
 
 /* The generator of the random inputs. */
-extern tg_rng *course_rng;
+extern tg_run *course_run;
 
 /* Ends the check as failed, with a message and its values: "got=%d\texpected=%d". */
 void fail_with(const char *key, const char *format, ...) TG_PRINTF_LIKE(2, 3);

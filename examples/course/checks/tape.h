@@ -5,11 +5,11 @@
 #include <tapegrad.h>
 
 /* Returns a new tape that detects a result which is used after a reset. */
-static inline tg_tape *careful_tape(tg_rng *rng)
+static inline tg_tape *careful_tape(tg_run *run)
 {
     tg_tape_config config = tg_tape_config_default();
     config.detect_freed_results = true;
-    return tg_tape_new(rng, &config);
+    return tg_tape_new(run, &config);
 }
 
 #endif

@@ -9,15 +9,13 @@ enum { ROWS = 10000, WIDTH = 8, STEPS = 50 };
 /* Trains a table, and returns a copy of it. */
 static tg_tensor *train(bool deferred, tg_error *error)
 {
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding table = tg_nn_embedding_make(params, "tok_emb", ROWS, WIDTH, NULL);
     tg_adam_config config = tg_adam_config_default();
     config.deferred = deferred;
     tg_optim *adam = tg_adam_new(params, &config);
-    tg_tape *t = tg_tape_new(rng, NULL);
-    tg_tape_watch_error(t, tg_params_error(params));
-    tg_tape_watch_error(t, tg_optim_error(adam));
+    tg_tape *t = tg_tape_new(run, NULL);
     for (int step = 0; step < STEPS; step++) {
         tg_tape_reset(t);
         /* four ids of a hundred: each is named again and again, with pauses between */
@@ -33,7 +31,7 @@ static tg_tensor *train(bool deferred, tg_error *error)
         fprintf(stderr, "%s\n", tg_tape_error(t)->text);
     }
     tg_tensor *copy = tg_tensor_new_copy(table.weight, error);
-    tg_tape_free(t), tg_optim_free(adam), tg_params_free(params), tg_rng_free(rng);
+    tg_tape_free(t), tg_optim_free(adam), tg_params_free(params), tg_run_free(run);
     return copy;
 }
 

@@ -35,10 +35,9 @@ int main(int argc, char **argv)
         complain("takes the path of the picture");
         return program_end(2);
     }
-    tg_params *params = tg_params_new(TG_F32, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F32);
     tg_nn_positional sines = tg_nn_positional_make(params, "pos_emb", TG_POSITION_SINUSOIDAL, POSITIONS, WIDTH, NULL);
     tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_tape_watch_error(t, tg_params_error(params));
     tg_tensor *table = tg_nn_positional_forward(t, &sines, tg_full(t, TG_F32, TG_SHAPE(POSITIONS, WIDTH), 0), 0);
     tg_tensor *products = tg_matmul(t, table, tg_transpose(t, table, 0, 1));
     tg_tensor *turned = tg_rotary(t, tg_full(t, TG_F32, TG_SHAPE(POSITIONS, WIDTH), 1), 0, NULL);

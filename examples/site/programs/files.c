@@ -4,9 +4,9 @@
 #include <tapegrad.h>
 
 /* A model: a table with `rows` rows. */
-static tg_params *model(tg_rng *rng, int64_t rows)
+static tg_params *model(tg_run *run, int64_t rows)
 {
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding_make(params, "tok_emb", rows, 3, NULL);
     return params;
 }
@@ -15,8 +15,8 @@ int main(void)
 {
     const char *path = "model.safetensors";
     tg_error error = TG_NO_ERROR, refusal = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *first = model(rng, 6), *second = model(rng, 6), *larger = model(rng, 8);
+    tg_run *run = tg_run_new(123);
+    tg_params *first = model(run, 6), *second = model(run, 6), *larger = model(run, 8);
 
     tg_params_save(first, path, NULL, &error);
     tg_params_load(second, path, NULL, &error);
@@ -37,7 +37,7 @@ int main(void)
         fprintf(stderr, "%s\n", error.text);
     }
     tg_release(again);
-    tg_params_free(first), tg_params_free(second), tg_params_free(larger), tg_rng_free(rng);
+    tg_params_free(first), tg_params_free(second), tg_params_free(larger), tg_run_free(run);
     remove(path), remove("table.npy");
     return error.code == TG_OK && refusal.code != TG_OK ? 0 : 1;
 }

@@ -7,10 +7,10 @@
 int main(void)
 {
     tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(123);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(123);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tensor *table = tg_tensor_new(TG_F32, TG_SHAPE(6, 3), &error);
-    tg_tensor_fill_normal(table, rng, 0, 1, &error);
+    tg_tensor_fill_normal(table, tg_run_rng(run), 0, 1, &error);
     tg_tensor_set_requires_grad(table, true, &error);
 
     /* the lookup: y[i,:] = table[ids[i],:] */
@@ -39,6 +39,6 @@ int main(void)
     tg_release(dense);
     tg_release(table);
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return good ? 0 : 1;
 }

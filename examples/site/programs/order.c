@@ -21,11 +21,11 @@ int main(void)
 {
     static const tg_position kinds[] = {TG_POSITION_NONE, TG_POSITION_LEARNED, TG_POSITION_SINUSOIDAL,
                                         TG_POSITION_ROTARY, TG_POSITION_ALIBI};
-    tg_rng *rng = tg_rng_new(123);
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_run *run = tg_run_new(123);
+    tg_tape *t = tg_tape_new(run, NULL);
     int status = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        tg_params *params = tg_params_new(TG_F32, rng);
+        tg_params *params = tg_params_new(run, TG_F32);
         tg_tape_reset(t);
         tg_nn_embedding tokens = tg_nn_embedding_make(params, "tok_emb", 5, WIDTH, NULL);
         tg_nn_positional_config options = tg_nn_positional_config_default();
@@ -50,6 +50,6 @@ int main(void)
         tg_params_free(params);
     }
     tg_tape_free(t);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return status;
 }

@@ -65,11 +65,11 @@ static tg_tensor *checked(tg_tape *tape, tg_tensor *const *inputs, int input_cou
 int main(void)
 {
     tg_error error = TG_NO_ERROR;
-    tg_rng *rng = tg_rng_new(1);
+    tg_run *run = tg_run_new(1);
     tg_tensor *inputs[2];
     for (int i = 0; i < 2; i++) {
         inputs[i] = tg_tensor_new(TG_F64, TG_SHAPE(2, 3), &error);
-        tg_tensor_fill_normal(inputs[i], rng, 0, 1, &error);
+        tg_tensor_fill_normal(inputs[i], tg_run_rng(run), 0, 1, &error);
         tg_tensor_set_requires_grad(inputs[i], true, &error);
     }
     tg_gradcheck_report report;
@@ -77,13 +77,13 @@ int main(void)
     printf("%s\n", report.text);
 
     /* a wrong call: the tape has an error, and the message names the op */
-    tg_tape *t = tg_tape_new(rng, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     scaled_square(t, inputs[0], tg_constant_f64(t, TG_SHAPE(3), (double[]){1, 2, 3}));
     printf("%s\n", tg_tape_error(t)->text);
 
     tg_tape_free(t);
     tg_release(inputs[0]);
     tg_release(inputs[1]);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return passed ? 0 : 1;
 }

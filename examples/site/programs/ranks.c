@@ -12,13 +12,13 @@ int main(int argc, char **argv)
     tg_mpi *mpi = tg_mpi_new(MPI_COMM_WORLD, NULL, &error);
     int rank = tg_mpi_rank(mpi), size = tg_mpi_size(mpi);
     /* the same seed on all ranks: the same initial values */
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding tokens = tg_nn_embedding_make(params, "tok_emb", 6, 4, NULL);
     tg_sgd_config config = tg_sgd_config_default();
     config.lr = 0.1;
     tg_optim *sgd = tg_sgd_new(params, &config);
-    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_mpi_broadcast(mpi, params, &error);
 
     static const int32_t batch[] = {2, 3, 5, 2};
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     if (error.code != TG_OK && rank == 0) {
         fprintf(stderr, "%s\n", error.text);
     }
-    tg_tape_free(t), tg_optim_free(sgd), tg_params_free(params), tg_rng_free(rng), tg_mpi_free(mpi);
+    tg_tape_free(t), tg_optim_free(sgd), tg_params_free(params), tg_run_free(run), tg_mpi_free(mpi);
     MPI_Finalize();
     return error.code == TG_OK ? 0 : 1;
 }

@@ -31,8 +31,8 @@ static void *work(void *argument)
 
 int main(void)
 {
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding tokens = tg_nn_embedding_make(params, "tok_emb", 6, 8, NULL);
     tg_nn_linear head = tg_nn_linear_make(params, "head", 8, 6, NULL);
     /* the threads of a single call; four threads of the program with one each are enough */
@@ -52,6 +52,6 @@ int main(void)
         printf("after token %d: token %d%s\n", jobs[i].id, jobs[i].answer, jobs[i].error.text);
     }
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return status;
 }

@@ -60,22 +60,20 @@ int main(int argc, char **argv)
         complain("takes the path of the picture");
         return program_end(2);
     }
-    tg_rng *rng = tg_rng_new(123);
-    tg_params *params = tg_params_new(TG_F32, rng);
+    tg_run *run = tg_run_new(123);
+    tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding months = tg_nn_embedding_make(params, "month", MONTHS, WIDTH, NULL);
     tg_nn_linear head = tg_nn_linear_make(params, "head", WIDTH, MONTHS, NULL);
     tg_adam_config config = tg_adam_config_default();
     config.lr = 0.02;
     tg_optim *adam = tg_adam_new(params, &config);
-    tg_tape *t = tg_tape_new(rng, NULL);
-    tg_tape_watch_error(t, tg_params_error(params));
-    tg_tape_watch_error(t, tg_optim_error(adam));
+    tg_tape *t = tg_tape_new(run, NULL);
     tg_tensor *before = tg_retain(coordinates(t, tg_detach(t, months.weight)));
     for (int step = 0; step < STEPS; step++) {
         int32_t a[BATCH], b[BATCH];
         for (int i = 0; i < BATCH; i++) {
-            a[i] = (int32_t)tg_rng_randint(rng, 0, MONTHS, NULL);
-            b[i] = (a[i] + MONTHS + (int32_t)tg_rng_randint(rng, 0, 5, NULL) - 2) % MONTHS;
+            a[i] = (int32_t)tg_rng_randint(tg_run_rng(run), 0, MONTHS, NULL);
+            b[i] = (a[i] + MONTHS + (int32_t)tg_rng_randint(tg_run_rng(run), 0, 5, NULL) - 2) % MONTHS;
         }
         tg_tape_reset(t);
         tg_tensor *x = tg_nn_embedding_forward(t, &months, tg_constant_i32(t, TG_SHAPE(BATCH), a));
@@ -94,6 +92,6 @@ int main(int argc, char **argv)
         good = svg_end(file, argv[1]);
     }
     tg_release(before);
-    tg_tape_free(t), tg_optim_free(adam), tg_params_free(params), tg_rng_free(rng);
+    tg_tape_free(t), tg_optim_free(adam), tg_params_free(params), tg_run_free(run);
     return program_end(good && file ? 0 : 1);
 }

@@ -56,8 +56,8 @@ const course_call course_calls[] = {{"block", run}, {NULL, NULL}};
 
 static void expect_block(bool is_zero)
 {
-    tg_rng *rng = tg_rng_new(course_seed);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *shared_run = tg_run_new(course_seed);
+    tg_params *params = tg_params_new(shared_run, TG_F64);
     tg_nn_transformer_block block = tg_nn_transformer_block_make(params, "b", WIDTH, 2, NULL);
     static const char *const names[] = {"b.norm1.scale",        "b.norm1.shift",        "b.att.W_query.weight",
                                         "b.att.W_key.weight",   "b.att.W_value.weight", "b.att.out_proj.weight",
@@ -69,7 +69,7 @@ static void expect_block(bool is_zero)
     int used = 0;
     for (int i = 0; i < 13; i++) {
         tg_tensor *p = tg_params_find(params, names[i]);
-        tg_tensor_fill_normal(p, rng, 0, is_zero && (i == 5 || i == 6 || i > 10) ? 0 : 0.5, NULL);
+        tg_tensor_fill_normal(p, tg_run_rng(shared_run), 0, is_zero && (i == 5 || i == 6 || i > 10) ? 0 : 0.5, NULL);
         for (int64_t j = 0; j < tg_tensor_count(p); j++) {
             values[used++] = tg_tensor_value_at(p, j);
         }

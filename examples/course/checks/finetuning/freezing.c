@@ -21,14 +21,14 @@ static void run(void **a)
 {
     const int *n = a[0];
     int *count = a[1], *trains = a[2], *moves = a[3];
-    tg_rng *rng = tg_rng_new((uint64_t)n[0]);
-    tg_params *params = tg_params_new(TG_F64, rng);
+    tg_run *shared_run = tg_run_new((uint64_t)n[0]);
+    tg_params *params = tg_params_new(shared_run, TG_F64);
     tg_gpt *model = make_model(params, n[1]);
     freeze(params, n[1]);
     tg_sgd_config config = tg_sgd_config_default();
     config.lr = 1;
     tg_optim *sgd = tg_sgd_new(params, &config);
-    tg_tape *t = careful_tape(rng);
+    tg_tape *t = careful_tape(shared_run);
     *count = (int)tg_params_count(params);
     tg_tensor *before[PARAMETERS];
     for (int i = 0; i < *count && i < PARAMETERS; i++) {
@@ -51,7 +51,7 @@ static void run(void **a)
     tg_tape_free(t);
     tg_gpt_free(model);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(shared_run);
 }
 
 const course_call course_calls[] = {{"freeze", run}, {NULL, NULL}};
@@ -61,7 +61,7 @@ const course_call course_calls[] = {{"freeze", run}, {NULL, NULL}};
 static void expect_trained(int blocks, bool moves)
 {
     int count, trains[PARAMETERS], moved[PARAMETERS];
-    tg_params *params = tg_params_new(TG_F64, tg_rng_new(1));
+    tg_params *params = tg_params_new(tg_run_new(1), TG_F64);
     make_model(params, blocks);
     call("freeze",
          LIST(INTS(draw_int(1, 1000000), blocks), OUT(&count, 1), OUT(trains, PARAMETERS), OUT(moved, PARAMETERS)));

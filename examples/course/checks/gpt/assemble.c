@@ -48,10 +48,10 @@ static void run(void **a)
     const int *seed = a[0];
     double *logits = a[2];
     char *text = a[3];
-    tg_rng *rng = tg_rng_new((uint64_t)*seed);
-    tg_params *params = tg_params_new(TG_F64, rng);
-    gpt g = make_gpt(params, rng);
-    tg_tape *t = careful_tape(rng);
+    tg_run *shared_run = tg_run_new((uint64_t)*seed);
+    tg_params *params = tg_params_new(shared_run, TG_F64);
+    gpt g = make_gpt(params, tg_run_rng(shared_run));
+    tg_tape *t = careful_tape(shared_run);
     tg_tensor *ids = tg_constant_i32(t, TG_SHAPE(2, TIME), a[1]);
     FILE *file = fmemopen(text, LEDGER, "w");
     tg_ledger *ledger = tg_ledger_open(t, file);
@@ -63,7 +63,7 @@ static void run(void **a)
     }
     tg_tape_free(t);
     tg_params_free(params);
-    tg_rng_free(rng);
+    tg_run_free(shared_run);
 }
 
 const course_call course_calls[] = {{"gpt", run}, {NULL, NULL}};
@@ -80,11 +80,11 @@ void course_checks(void)
     describe("2 texts of 6 tokens, 2 blocks of width 8");
     call("gpt", LIST(IN(&seed, 1), IN(ids, 2 * TIME), OUT(logits, 2 * TIME * VOCABULARY), OUT(got, LEDGER)));
     got[LEDGER - 1] = 0;
-    tg_rng *rng = tg_rng_new((uint64_t)seed);
-    tg_params *params = tg_params_new(TG_F64, rng);
-    gpt g = make_gpt(params, rng);
+    tg_run *shared_run = tg_run_new((uint64_t)seed);
+    tg_params *params = tg_params_new(shared_run, TG_F64);
+    gpt g = make_gpt(params, tg_run_rng(shared_run));
     FILE *file = fmemopen(expected, sizeof expected, "w");
-    tg_tape *t = careful_tape(rng);
+    tg_tape *t = careful_tape(shared_run);
     tg_ledger *ledger = tg_ledger_open(t, file);
     tg_tensor *x = tg_nn_embedding_forward(t, &g.tokens, ids_tensor(ids, TG_SHAPE(2, TIME)));
     x = tg_nn_positional_forward(t, &g.positions, x, 0);
@@ -98,8 +98,8 @@ void course_checks(void)
     check("library");
     tg_gpt_config config = tg_gpt_config_default();
     config.vocabulary = VOCABULARY, config.context = TIME, config.width = WIDTH, config.heads = 2, config.layers = 2;
-    tg_rng *other = tg_rng_new((uint64_t)seed);
-    tg_params *whole = tg_params_new(TG_F64, other);
+    tg_run *other = tg_run_new_stream(shared_run, (uint64_t)seed);
+    tg_params *whole = tg_params_new(other, TG_F64);
     tg_gpt *model = tg_gpt_new(whole, &config);
     for (int64_t i = 0; i < tg_params_count(whole); i++) {
         tg_tensor_copy_from(tg_params_at(whole, i).tensor, tg_params_at(params, i).tensor, NULL);

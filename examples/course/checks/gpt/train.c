@@ -6,7 +6,7 @@
 #define VOCABULARY 9
 
 typedef struct session {
-    tg_rng *rng;
+    tg_run *shared_run;
     tg_params *params;
     tg_gpt *model;
     tg_optim *optim;
@@ -17,8 +17,8 @@ typedef struct session {
  * and a result that is used after one. */
 static session session_new(int seed)
 {
-    session s = {.rng = tg_rng_new((uint64_t)seed)};
-    s.params = tg_params_new(TG_F64, s.rng);
+    session s = {.shared_run = tg_run_new((uint64_t)seed)};
+    s.params = tg_params_new(s.shared_run, TG_F64);
     tg_gpt_config config = tg_gpt_config_default();
     config.vocabulary = VOCABULARY, config.context = TIME, config.width = 8, config.heads = 2, config.layers = 1;
     s.model = tg_gpt_new(s.params, &config);
@@ -28,7 +28,7 @@ static session session_new(int seed)
     tg_tape_config tape = tg_tape_config_default();
     tape.max_backwards = 1;
     tape.detect_freed_results = true;
-    s.tape = tg_tape_new(s.rng, &tape);
+    s.tape = tg_tape_new(s.shared_run, &tape);
     return s;
 }
 
@@ -55,7 +55,7 @@ static void run(void **a)
     tg_optim_free(s.optim);
     tg_gpt_free(s.model);
     tg_params_free(s.params);
-    tg_rng_free(s.rng);
+    tg_run_free(s.shared_run);
 }
 
 const course_call course_calls[] = {{"train", run}, {NULL, NULL}};

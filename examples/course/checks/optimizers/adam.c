@@ -41,7 +41,7 @@ void course_checks(void)
     expect("w", w, (double[]){-0.05, 0.075}, 2, 0, 1e-12);
 
     check("library");
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     tg_tensor *x = tg_params_add(params, "x", TG_SHAPE(6));
     tg_adam_config config = tg_adam_config_default();
     config.lr = 0.02;

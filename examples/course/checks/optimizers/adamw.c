@@ -31,7 +31,7 @@ void course_checks(void)
     expect("m", m, (double[]){100}, 1, 0, 1e-12);
 
     check("library");
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     tg_tensor *x = tg_params_add(params, "x", TG_SHAPE(6));
     draw(w, 6);
     tg_tensor_fill_from(x, w, NULL);

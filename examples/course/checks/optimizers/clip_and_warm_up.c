@@ -64,7 +64,7 @@ void course_checks(void)
     check("library");
     double expected[8];
     draw(gradient, 8);
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     tg_tensor *x = tg_params_add(params, "x", TG_SHAPE(8));
     library_backward(tg_mul_scalar(tape(), x, 1), gradient);
     double before = tg_clip_grad_norm(params, 0.7);

@@ -40,7 +40,7 @@ void course_checks(void)
     expect("table", four, (double[]){0, 0, -4, -6}, 2, 2, 1e-12);
 
     check("library");
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     tg_tensor *weight = tg_params_add(params, "weight", TG_SHAPE(10, 4));
     draw(table, 40);
     tg_tensor_fill_from(weight, table, NULL);

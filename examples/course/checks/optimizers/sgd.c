@@ -32,7 +32,7 @@ void course_checks(void)
     expect("w", w, (double[]){-1.45}, 1, 0, 1e-12);
 
     check("library");
-    tg_params *params = tg_params_new(TG_F64, NULL);
+    tg_params *params = tg_params_new(NULL, TG_F64);
     tg_tensor *x = tg_params_add(params, "x", TG_SHAPE(6));
     tg_sgd_config config = tg_sgd_config_default();
     config.lr = 0.03;

@@ -1,5 +1,5 @@
-/* run: the checkpoints of a training run, and the command line in them. */
-#include "run.h"
+/* training: the checkpoints of a training run, and the command line in them. */
+#include "training.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +15,13 @@ enum { MOST_PARTS = 9 };
 
 /* Lists the parts of a checkpoint: all that a run needs to continue, what must not have changed, and the losses and the
  * command line, which a load skips. Returns their number. */
-static int64_t list_parts(run *r, const char *losses, size_t losses_size, char config[CONFIG_TEXT],
+static int64_t list_parts(training *r, const char *losses, size_t losses_size, char config[CONFIG_TEXT],
                           tg_checkpoint_part parts[MOST_PARTS])
 {
     int64_t count = 0;
     parts[count++] = tg_checkpoint_params(MODEL_PART, r->m.params);
     parts[count++] = tg_checkpoint_optim("optimizer", r->optim);
-    parts[count++] = tg_checkpoint_rng("generator", r->m.rng);
+    parts[count++] = tg_checkpoint_rng("generator", tg_run_rng(r->m.run));
     parts[count++] = tg_checkpoint_loader("windows", r->windows);
     parts[count++] = tg_checkpoint_expect_text(CONFIG_PART, config_text(tg_gpt_get_config(r->m.gpt), config));
     parts[count++] = tg_checkpoint_expect_text("data", r->c.identity);
@@ -33,7 +33,7 @@ static int64_t list_parts(run *r, const char *losses, size_t losses_size, char c
     return count;
 }
 
-bool run_save(run *r)
+bool training_save(training *r)
 {
     tg_error error = TG_NO_ERROR;
     tg_checkpoint_part parts[MOST_PARTS];
@@ -54,7 +54,7 @@ bool run_save(run *r)
     return is_saved || complain("%s", error.text);
 }
 
-bool run_continue(run *r)
+bool training_continue(training *r)
 {
     tg_error error = TG_NO_ERROR;
     tg_checkpoint_part parts[MOST_PARTS];
@@ -77,7 +77,7 @@ bool run_continue(run *r)
 }
 
 /* Each argument has a NUL after it. */
-bool run_join_arguments(run *r)
+bool training_join_arguments(training *r)
 {
     for (int i = 1; i < r->o->argc; i++) {
         r->arguments_size += strlen(r->o->argv[i]) + 1;
@@ -93,7 +93,7 @@ bool run_join_arguments(run *r)
 
 /* Appends the options of a run with more steps to its command line, and parses it again. The learning rate falls as it
  * did, so the steps before are those of the run. */
-static int extend(int64_t steps, run *r, options *o, int argc, char **argv)
+static int extend(int64_t steps, training *r, options *o, int argc, char **argv)
 {
     static char decay_name[] = "--decay-steps", steps_name[] = "--steps";
     if (steps <= o->steps) {
@@ -108,7 +108,7 @@ static int extend(int64_t steps, run *r, options *o, int argc, char **argv)
     return options_read(o, TRAIN, "", argc + LONGER, argv);
 }
 
-int run_read_arguments(const options *given, run *r, options *o, char **arguments, char ***argv)
+int training_read_arguments(const options *given, training *r, options *o, char **arguments, char ***argv)
 {
     tg_error error = TG_NO_ERROR;
     int64_t size = 0;

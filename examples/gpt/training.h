@@ -1,7 +1,7 @@
-/* run: everything that a training run consists of, and its checkpoints. Functions that return false have printed an
+/* training: everything that a training run consists of, and its checkpoints. Functions that return false have printed an
  * error. */
-#ifndef RUN_H
-#define RUN_H
+#ifndef TRAINING_H
+#define TRAINING_H
 
 #include "corpus.h"
 
@@ -9,13 +9,13 @@
 #include "history.h"
 #include "model.h"
 
-typedef struct run {
+typedef struct training {
     const options *o;
     corpus c;
     model m;
     tg_tape *t, *quiet;
-    /* generators of samples, and of the dropout of a rank above 0 */
-    tg_rng *sampling, *dropout;
+    /* streams for samples, and for the dropout of a rank above 0 */
+    tg_run *sampling, *dropout;
     tg_loader *windows;
     tg_optim *optim;
     tg_schedule_config schedule;
@@ -37,20 +37,20 @@ typedef struct run {
     tg_ledger *ledger;
     /* of --tensorboard, or NULL */
     tg_tensorboard *log;
-} run;
+} training;
 
 /* Saves a checkpoint. It is the best one if the last validation was made after the last step and is the best of all. */
-bool run_save(run *r);
+bool training_save(training *r);
 
 /* Loads the checkpoint of --resume, if the run continues another. */
-bool run_continue(run *r);
+bool training_continue(training *r);
 
 /* Sets r->arguments to the command line. */
-bool run_join_arguments(run *r);
+bool training_join_arguments(training *r);
 
 /* Reads the command line of the run that --resume continues, and parses it to `o`, with the --steps that were given
  * with --resume at its end. The program frees `arguments`
  * (tg_text_free) and `argv` (free) after its last use of the options. Returns the value of options_read. */
-int run_read_arguments(const options *given, run *r, options *o, char **arguments, char ***argv);
+int training_read_arguments(const options *given, training *r, options *o, char **arguments, char ***argv);
 
 #endif
