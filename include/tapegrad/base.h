@@ -116,14 +116,9 @@ typedef struct tg_error {
 } tg_error;
 
 /* The initial value: `tg_error error = TG_NO_ERROR;` */
-#define TG_NO_ERROR \
-    {               \
-        TG_OK,      \
-        {           \
-            0       \
-        },          \
-        -1,         \
-        -1          \
+#define TG_NO_ERROR        \
+    {                      \
+        TG_OK, {0}, -1, -1 \
     }
 
 /* Sets the code to TG_OK and the text to "", without a place. */

@@ -30,8 +30,7 @@ TG_API bool tg_error_set(tg_error *error, tg_code code, const char *format, ...)
 
 /* The same with FORMAT, for a text or file that is invalid at this line, from 1, and this byte, from 0; -1: it has
  * none. */
-TG_API bool tg_error_set_at(tg_error *error, int64_t line, int64_t byte, const char *format, ...)
-    TG_PRINTF_LIKE(4, 5);
+TG_API bool tg_error_set_at(tg_error *error, int64_t line, int64_t byte, const char *format, ...) TG_PRINTF_LIKE(4, 5);
 
 /* Sets the error to a copy of `from`, which is not NULL, unless one is set already. Returns whether `from` is TG_OK. */
 TG_API bool tg_error_copy(tg_error *error, const tg_error *from);

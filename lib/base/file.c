@@ -109,8 +109,9 @@ bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length
             return refuse(file->call, "read", file->path, error);
         }
         if (count == 0) {
-            return tg_error_set_at(error, -1, (int64_t)offset, "%s: '%s' ends at byte %llu; %zu more bytes were expected",
-                                file->call, file->path, (unsigned long long)offset, length);
+            return tg_error_set_at(error, -1, (int64_t)offset,
+                                   "%s: '%s' ends at byte %llu; %zu more bytes were expected", file->call, file->path,
+                                   (unsigned long long)offset, length);
         }
         to += count;
         offset += (uint64_t)count;

@@ -174,8 +174,8 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
     }
     uint64_t seeded = get(state + AT_SEEDED, 4), has_normal = get(state + AT_HAS_NORMAL, 4);
     if (seeded != 1) {
-        return tg_error_set_at(error, -1, AT_SEEDED, "%s: seeded is %u at byte %d; it must be 1", name, (unsigned)seeded,
-                            AT_SEEDED);
+        return tg_error_set_at(error, -1, AT_SEEDED, "%s: seeded is %u at byte %d; it must be 1", name,
+                               (unsigned)seeded, AT_SEEDED);
     }
     uint64_t left = get(state + AT_LEFT, 4), next = get(state + AT_NEXT, 8);
     bool unused = next == 0 && left == 1;
@@ -190,8 +190,8 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
     for (int k = 0; k < N; k++) {
         uint64_t word = get(state + AT_WORDS + 8 * k, 8);
         if (word > UINT32_MAX) {
-            return tg_error_set_at(error, -1, AT_WORDS + 8 * k, "%s: word 0x%llx at byte %d has more than 32 bits", name,
-                                (unsigned long long)word, AT_WORDS + 8 * k);
+            return tg_error_set_at(error, -1, AT_WORDS + 8 * k, "%s: word 0x%llx at byte %d has more than 32 bits",
+                                   name, (unsigned long long)word, AT_WORDS + 8 * k);
         }
     }
     uint64_t bits = get(state + AT_NORMAL, 8);

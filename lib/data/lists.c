@@ -107,8 +107,8 @@ static bool check_options(tg_loader *l, int64_t count)
                             "%s: max_length %lld; it must be at least 1, or TG_NO_MAX_LENGTH", l->call,
                             (long long)c->max_length);
     }
-    return count >= 1 ||
-           tg_error_set(l->run->error, TG_ERROR_SHAPE, "%s: %lld lists; at least 1 is needed", l->call, (long long)count);
+    return count >= 1 || tg_error_set(l->run->error, TG_ERROR_SHAPE, "%s: %lld lists; at least 1 is needed", l->call,
+                                      (long long)count);
 }
 
 /* Checks all lists, and writes the number of their ids to *total. */
@@ -117,8 +117,8 @@ static bool check_lists(tg_loader *l, const int32_t *ids, const int64_t *lengths
     *total = 0;
     for (int64_t i = 0; i < count; i++) {
         if (lengths[i] < 1 || lengths[i] > INT32_MAX - 1) {
-            return tg_error_set(l->run->error, TG_ERROR_SHAPE, "%s: list %lld has %lld ids; it must have 1 to %d", l->call,
-                                (long long)i, (long long)lengths[i], INT32_MAX - 1);
+            return tg_error_set(l->run->error, TG_ERROR_SHAPE, "%s: list %lld has %lld ids; it must have 1 to %d",
+                                l->call, (long long)i, (long long)lengths[i], INT32_MAX - 1);
         }
         for (int64_t k = 0; k < lengths[i]; k++) {
             if (ids[*total + k] < 0) {
@@ -141,7 +141,8 @@ static bool open_source(tg_loader *l, const int32_t *ids, const int64_t *lengths
         s->ends = tg_alloc((uint64_t)count, sizeof *s->ends);
     }
     if (!s || !s->ids || !s->ends) {
-        return tg_error_set(l->run->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids", l->call, (long long)total);
+        return tg_error_set(l->run->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids", l->call,
+                            (long long)total);
     }
     memcpy(s->ids, ids, (size_t)total * sizeof *ids);
     for (int64_t i = 0, end = 0; i < count; i++) {

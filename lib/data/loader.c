@@ -57,14 +57,14 @@ tg_loader *tg_loader_make(tg_run *given_run, const char *call, const tg_loader_k
 
 bool tg_loader_check_size(tg_loader *l, const char *name, int64_t value)
 {
-    return value >= 1 || tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: %s %lld; it must be set to at least 1", l->call,
-                                      name, (long long)value);
+    return value >= 1 || tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: %s %lld; it must be set to at least 1",
+                                      l->call, name, (long long)value);
 }
 
 static bool refuse(tg_loader *l, const char *option, int64_t value, const char *of, const char *has)
 {
-    return tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: %s is %lld; it is an option of %s, and %s have none", l->call,
-                        option, (long long)value, of, has);
+    return tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: %s is %lld; it is an option of %s, and %s have none",
+                        l->call, option, (long long)value, of, has);
 }
 
 bool tg_loader_refuse_windows(tg_loader *l, const char *has)
@@ -106,16 +106,16 @@ static bool check_parts(tg_loader *l)
     const char *items = l->kind->items;
     long long parts = c->parts, left = c->drop_last ? 0 : l->count % c->batch_size;
     if (c->part < 0 || c->part >= parts) {
-        return tg_error_set(l->run->error, TG_ERROR_RANGE, "%s: part %lld is outside [0,%lld)", l->call, (long long)c->part,
-                            parts);
+        return tg_error_set(l->run->error, TG_ERROR_RANGE, "%s: part %lld is outside [0,%lld)", l->call,
+                            (long long)c->part, parts);
     }
     if (l->count < parts) {
         return tg_error_set(l->run->error, TG_ERROR_SHAPE, "%s: %lld %s for %lld parts; each part needs one", l->call,
                             (long long)l->count, items, parts);
     }
     if (c->batch_size % parts != 0) {
-        return tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: batch_size %lld is not a multiple of %lld parts", l->call,
-                            (long long)c->batch_size, parts);
+        return tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: batch_size %lld is not a multiple of %lld parts",
+                            l->call, (long long)c->batch_size, parts);
     }
     return left % parts == 0 ||
            tg_error_set(l->run->error, TG_ERROR_VALUE,
@@ -140,7 +140,8 @@ static bool check(tg_loader *l)
 static bool allocate_order(tg_loader *l)
 {
     if (!tg_run_rng(l->run)) {
-        return tg_error_set(l->run->error, TG_ERROR_STATE, "%s: shuffle needs a generator; give the loader a run", l->call);
+        return tg_error_set(l->run->error, TG_ERROR_STATE, "%s: shuffle needs a generator; give the loader a run",
+                            l->call);
     }
     l->order = tg_alloc((uint64_t)l->count, sizeof *l->order);
     l->sampler = tg_rng_new(0);

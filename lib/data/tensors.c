@@ -96,7 +96,8 @@ static bool check_tensors(tg_loader *l, tg_tensor *const *tensors, int count)
                                 (long long)tg_tensor_size(tensors[0], 0));
         }
     }
-    return tensors[0]->shape[0] > 0 || tg_error_set(l->run->error, TG_ERROR_SHAPE, "%s: the tensors have no rows", l->call);
+    return tensors[0]->shape[0] > 0 ||
+           tg_error_set(l->run->error, TG_ERROR_SHAPE, "%s: the tensors have no rows", l->call);
 }
 
 static bool check_rows(tg_loader *l, int64_t size)

@@ -78,7 +78,8 @@ static bool open_source(tg_loader *l, const int32_t *ids, const tg_token_file *f
         w->window = ids ? NULL : tg_alloc((uint64_t)c->context + 1, sizeof *w->window);
     }
     if (!w || (!w->ids && !w->window)) {
-        return tg_error_set(l->run->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids", l->call, (long long)count);
+        return tg_error_set(l->run->error, TG_ERROR_MEMORY, "%s: out of memory for %lld ids", l->call,
+                            (long long)count);
     }
     if (ids) {
         memcpy(w->ids, ids, (size_t)count * sizeof *ids);

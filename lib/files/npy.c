@@ -161,7 +161,7 @@ static bool parse_header(tg_json *j, tg_array *array)
 static bool fail(const tg_file *file, uint64_t at, const char *text, tg_error *error)
 {
     return tg_error_set_at(error, -1, (int64_t)at, "%s: '%s', byte %llu: %s", file->call, file->path,
-                        (unsigned long long)at, text);
+                           (unsigned long long)at, text);
 }
 
 /* Finds the header's first byte and its length. */
@@ -216,9 +216,9 @@ bool tg_npy_parse(const tg_file *file, uint64_t begin, uint64_t end, const char 
     if (__builtin_mul_overflow((uint64_t)tg_shape_count(array->shape), size, &bytes) || bytes != found) {
         char shape[TG_SHAPE_TEXT];
         return tg_error_set_at(error, -1, (int64_t)(at + length),
-                            "%s: '%s', byte %llu: %llu bytes of values; the shape %s has values of %llu bytes each",
-                            file->call, file->path, (unsigned long long)(at + length), (unsigned long long)found,
-                            tg_shape_format(array->shape, shape), (unsigned long long)size);
+                               "%s: '%s', byte %llu: %llu bytes of values; the shape %s has values of %llu bytes each",
+                               file->call, file->path, (unsigned long long)(at + length), (unsigned long long)found,
+                               tg_shape_format(array->shape, shape), (unsigned long long)size);
     }
     array->offset = at + length;
     return true;

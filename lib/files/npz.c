@@ -23,7 +23,7 @@ typedef struct archive {
 static bool fail(const archive *a, uint64_t at, const char *text)
 {
     return tg_error_set_at(a->error, -1, (int64_t)at, "%s: '%s', byte %llu: %s", call, a->file.path,
-                        (unsigned long long)at, text);
+                           (unsigned long long)at, text);
 }
 
 /* Returns a little-endian number of `width` bytes. */

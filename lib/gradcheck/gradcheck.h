@@ -44,7 +44,7 @@ typedef struct tg_check {
     tg_tensor **inputs;    /* the copies for the analytic gradient, and the parameters themselves */
     tg_tensor **moved;     /* the same for the differences; with numeric_in_f64 or a reference, f64 copies */
     const double **values; /* with a reference: the values of `moved` */
-    tg_run *run; /* a private one: an error of the function must not stop the program's */
+    tg_run *run;           /* a private one: an error of the function must not stop the program's */
     tg_rng *rng;
     tg_tape *tape;
     tg_shape output_shape;

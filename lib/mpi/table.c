@@ -87,8 +87,8 @@ static tg_mpi_table *make(tg_mpi *mpi, tg_params *shards, const char *full, int6
         tg_error_set(error, TG_ERROR_MEMORY, "out of memory");
         return NULL;
     }
-    *table = (tg_mpi_table){
-        .self = self, .mpi = mpi, .shards = shards, .number = mpi->tables, .rows = rows, .width = width};
+    *table =
+        (tg_mpi_table){.self = self, .mpi = mpi, .shards = shards, .number = mpi->tables, .rows = rows, .width = width};
     table->per_rank = (rows + mpi->size - 1) / mpi->size;
     int64_t left = rows - mpi->rank * table->per_rank, own = left < table->per_rank ? left : table->per_rank;
     if (!tg_mpi_buffer_reserve(&table->counts, 4 * (size_t)mpi->size * sizeof(int))) {

@@ -74,8 +74,8 @@ bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs)
                               INT32_MAX);
     }
     if (!tg_params_rng(params)) {
-        return tg_params_fail(params, TG_ERROR_STATE,
-                              "%s: the params have no generator; they need a run (tg_run_new)", call);
+        return tg_params_fail(params, TG_ERROR_STATE, "%s: the params have no generator; they need a run (tg_run_new)",
+                              call);
     }
     tg_error *error = tg_params_run(params)->error;
     tg_params_point point = tg_params_save_point(params);
@@ -158,8 +158,8 @@ bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *g
     return matching > 0 ||
            tg_params_fail(params, TG_ERROR_RANGE,
                           "%s: no layer matches '%.*s'; the layers are trf_blocks.N.att.W_query, W_key, W_value and "
-                        "out_proj, trf_blocks.N.ff.layers.0 and layers.2%s",
-                        call, TG_CUT(pattern, 60), model->config.tied_head ? "" : ", and out_head");
+                          "out_proj, trf_blocks.N.ff.layers.0 and layers.2%s",
+                          call, TG_CUT(pattern, 60), model->config.tied_head ? "" : ", and out_head");
 }
 
 bool tg_gpt_merge_lora(tg_gpt *model)

@@ -106,7 +106,8 @@ static bool new_rows(const char *call, const tg_new_rows *table, int64_t rows, t
     }
     if (!rng) {
         return tg_error_set(error, TG_ERROR_STATE,
-                            "%s: new rows are drawn, but the params have no generator; they need a run (tg_run_new)", call);
+                            "%s: new rows are drawn, but the params have no generator; they need a run (tg_run_new)",
+                            call);
     }
     shape.size[0] = rows - shape.size[0];
     *added = tg_tensor_new(tg_dtype_of(table->table), shape, error);

@@ -52,8 +52,8 @@ bool tg_optim_add_to_group(tg_optim *optim, const char *name, const char *patter
         return tg_error_set(optim->run->error, TG_ERROR_STATE, "%s: the %s is NULL", call, name ? "pattern" : "group");
     }
     if (!*name || strlen(name) > TG_MAX_GROUP_NAME) {
-        return tg_error_set(optim->run->error, TG_ERROR_VALUE, "%s: a name of %zu characters; it must have 1 to %d", call,
-                            strlen(name), TG_MAX_GROUP_NAME);
+        return tg_error_set(optim->run->error, TG_ERROR_VALUE, "%s: a name of %zu characters; it must have 1 to %d",
+                            call, strlen(name), TG_MAX_GROUP_NAME);
     }
     int64_t first = 0, end = optim->count;
     if (!strchr(pattern, '*')) { /* one name */

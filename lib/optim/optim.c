@@ -202,7 +202,8 @@ bool tg_optim_set_steps(tg_optim *optim, const char *name, int64_t steps)
     }
     tg_slot *slot = tg_optim_find_slot(optim, name);
     if (!slot) {
-        return tg_error_set(optim->run->error, TG_ERROR_RANGE, "%s: no parameter '%.*s' exists", call, TG_CUT(name, 200));
+        return tg_error_set(optim->run->error, TG_ERROR_RANGE, "%s: no parameter '%.*s' exists", call,
+                            TG_CUT(name, 200));
     }
     if (steps < 0) {
         return tg_error_set(optim->run->error, TG_ERROR_VALUE, "%s: %lld steps of '%s'; it must be 0 or more", call,

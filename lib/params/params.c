@@ -23,10 +23,10 @@ tg_params *tg_params_new(tg_run *given, tg_dtype dtype)
     }
     params->run = run;
     params->dtype = tg_dtype_is_float((int)dtype) ? dtype : TG_F32;
-    params->is_made = tg_run_is_clear(run) &&
-                      (params->dtype == dtype || tg_params_fail(params, TG_ERROR_DTYPE,
-                                                                "params_new: dtype %s; it must be f32 or f64",
-                                                                tg_dtype_name(dtype)));
+    params->is_made =
+        tg_run_is_clear(run) &&
+        (params->dtype == dtype ||
+         tg_params_fail(params, TG_ERROR_DTYPE, "params_new: dtype %s; it must be f32 or f64", tg_dtype_name(dtype)));
     return params;
 }
 

@@ -31,7 +31,7 @@ static bool read_line(tg_words *w, const char *path, const char *line, size_t le
     size_t bad = tg_utf8_check(line, length);
     if (bad < length) {
         return tg_error_set_at(error, number, -1, "%s: '%s', line %lld: byte 0x%02x at %zu of the line is not UTF-8",
-                            call, path, number, (unsigned)(unsigned char)line[bad], bad);
+                               call, path, number, (unsigned)(unsigned char)line[bad], bad);
     }
     const char *problem = length == 0               ? "the line is empty; a line has one word"
                           : memchr(line, 0, length) ? "the line has a NUL"
@@ -44,9 +44,8 @@ static bool read_line(tg_words *w, const char *path, const char *line, size_t le
     if (id < 0) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s', line %lld: out of memory", call, path, number);
     }
-    return id == before ||
-           tg_error_set_at(error, number, -1, "%s: '%s', line %lld: line %lld has the word '%.*s', too", call, path,
-                        number, (long long)id + 1, tg_cut_bytes(line, length, 60), line);
+    return id == before || tg_error_set_at(error, number, -1, "%s: '%s', line %lld: line %lld has the word '%.*s', too",
+                                           call, path, number, (long long)id + 1, tg_cut_bytes(line, length, 60), line);
 }
 
 static bool read_lines(tg_words *w, const char *path, const char *text, size_t length, tg_error *error)

@@ -33,7 +33,7 @@ typedef struct reader {
 static bool refuse(const reader *r, const char *what)
 {
     return tg_error_set_at(r->error, r->line, -1, "%s: '%s', line %lld, field %lld: %s", call, r->path,
-                        (long long)r->line, (long long)r->field, what);
+                           (long long)r->line, (long long)r->field, what);
 }
 
 /* Returns the length of the line break at the reader's position, LF, CR LF or CR, or 0. */
@@ -113,14 +113,16 @@ static bool read_row(reader *r)
     }
     int64_t found = r->field - 1;
     if (found > INT_MAX) {
-        return tg_error_set_at(r->error, csv->lines[csv->line_count - 1], -1, "%s: '%s', line %lld: %lld fields; at most %d are read", call,
-                            r->path, (long long)csv->lines[csv->line_count - 1], (long long)found, INT_MAX);
+        return tg_error_set_at(r->error, csv->lines[csv->line_count - 1], -1,
+                               "%s: '%s', line %lld: %lld fields; at most %d are read", call, r->path,
+                               (long long)csv->lines[csv->line_count - 1], (long long)found, INT_MAX);
     }
     csv->columns = csv->line_count == 1 ? (int)found : csv->columns;
     if (found != csv->columns) {
         r->field = found;
-        return tg_error_set_at(r->error, csv->lines[csv->line_count - 1], -1, "%s: '%s', line %lld: %lld fields; the first line has %d", call,
-                            r->path, (long long)csv->lines[csv->line_count - 1], (long long)found, csv->columns);
+        return tg_error_set_at(r->error, csv->lines[csv->line_count - 1], -1,
+                               "%s: '%s', line %lld: %lld fields; the first line has %d", call, r->path,
+                               (long long)csv->lines[csv->line_count - 1], (long long)found, csv->columns);
     }
     r->line++;
     return true;
@@ -130,7 +132,8 @@ static bool read_table(reader *r)
 {
     size_t terminator = strlen(r->csv->text);
     if (terminator != r->length) {
-        return tg_error_set_at(r->error, -1, (int64_t)terminator, "%s: '%s' has a NUL at byte %zu", call, r->path, terminator);
+        return tg_error_set_at(r->error, -1, (int64_t)terminator, "%s: '%s' has a NUL at byte %zu", call, r->path,
+                               terminator);
     }
     r->at = strncmp(r->csv->text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
     while (r->length > r->at && strchr("\r\n", r->csv->text[r->length - 1])) {

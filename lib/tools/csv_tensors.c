@@ -68,9 +68,10 @@ tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, 
         double value = (double)NAN;
         bool is_number = *text ? tg_parse_number(text, &value) && fits(text, value, dtype) : is_float(dtype);
         if (!is_number) {
-            tg_error_set_at(error, csv->lines[i / count + csv->has_header], -1, "%s: line %lld, field %d: '%.*s' is not a number of %s", call,
-                         (long long)csv->lines[i / count + csv->has_header], columns[i % count] + 1, TG_CUT(text, 40),
-                         tg_dtype_name(dtype));
+            tg_error_set_at(error, csv->lines[i / count + csv->has_header], -1,
+                            "%s: line %lld, field %d: '%.*s' is not a number of %s", call,
+                            (long long)csv->lines[i / count + csv->has_header], columns[i % count] + 1,
+                            TG_CUT(text, 40), tg_dtype_name(dtype));
             tg_release(x);
             return NULL;
         }
@@ -175,9 +176,10 @@ tg_tensor *tg_csv_new_known_categories(const tg_csv *csv, int column, const tg_c
         if (found) {
             id[i] = known_id[found->row];
         } else {
-            tg_error_set_at(error, csv->lines[i + csv->has_header], -1, "%s: line %lld, field %d: '%.*s' is none of the %lld known categories",
-                         call, (long long)csv->lines[i + csv->has_header], column + 1, TG_CUT(wanted.text, 40),
-                         (long long)count);
+            tg_error_set_at(error, csv->lines[i + csv->has_header], -1,
+                            "%s: line %lld, field %d: '%.*s' is none of the %lld known categories", call,
+                            (long long)csv->lines[i + csv->has_header], column + 1, TG_CUT(wanted.text, 40),
+                            (long long)count);
             tg_release(ids);
             ids = NULL;
         }

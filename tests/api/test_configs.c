@@ -259,8 +259,8 @@ USE(gpt_save)
 
 USE(lora)
 {
-    tg_error_clear(&w->error);
     tg_gpt_add_lora(w->gpt, "*", GIVEN(lora));
+    keep_params(w);
 }
 
 USE(loader)
@@ -268,6 +268,7 @@ USE(loader)
     const int32_t ids[4] = {0, 1, 2, 3};
     tg_loader *loader = tg_loader_new(w->run, ids, 4, GIVEN(loader));
     keep(w, tg_loader_error(loader));
+    tg_run_clear_error(w->run);
     tg_loader_free(loader);
 }
 

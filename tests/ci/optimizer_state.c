@@ -69,7 +69,8 @@ int main(int argc, char **argv)
     tg_tape *t = tg_tape_new(run, NULL);
     int64_t step = 0;
     const tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params), tg_checkpoint_optim("optim", optim),
-                                        tg_checkpoint_rng("rng", tg_run_rng(run)), tg_checkpoint_integer("step", &step)};
+                                        tg_checkpoint_rng("rng", tg_run_rng(run)),
+                                        tg_checkpoint_integer("step", &step)};
     for (; step < STEPS; step++) {
         train(t, &table, &head, optim, step);
     }

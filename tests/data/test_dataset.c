@@ -272,6 +272,7 @@ static void test_memory_runs_out(void **state)
             assert_int_equal(tg_loader_error(loader)->code, TG_ERROR_MEMORY);
             assert_true(has_begun || tg_rng_position(tg_run_rng(run)) == position);
         }
+        tg_run_clear_error(run);
         tg_loader_free(loader);
         assert_int_equal(memory.live, live);
     }

@@ -175,6 +175,7 @@ static void test_errors(void **state)
         assert_error(&error, cases[i].code, cases[i].text);
         tg_batch batch;
         assert_false(tg_loader_next(loader, &batch));
+        tg_run_clear_error(run);
         tg_loader_free(loader);
     }
     tg_loader_config config = config_of(1);

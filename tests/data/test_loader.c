@@ -217,6 +217,7 @@ static void refuse(const int32_t *from, int64_t count, tg_run *run, const tg_loa
         assert_false(tg_loader_next(loader, &batch));
         assert_null(batch.inputs);
     }
+    assert_loader_error(loader, TG_ERROR_STATE, "the loader was not made");
     assert_int_equal(tg_rng_position(tg_run_rng(run)), position);
     tg_loader_free(loader);
 }
@@ -504,7 +505,7 @@ static void test_out_of_memory(void **state)
     for (size_t k = 1; !finished; k++) {
         allocator_arm(&counting, 0, false);
         tg_run *run = tg_run_new(1);
-    tg_rng *before = tg_rng_new(1);
+        tg_rng *before = tg_rng_new(1);
         allocator_arm(&counting, k, true);
         tg_loader *loader = tg_loader_new(run, ids, 50, &config);
         tg_batch batch = {.inputs = NULL};
@@ -520,7 +521,7 @@ static void test_out_of_memory(void **state)
         if (loader && !finished) {
             clear_loader_error(loader);
             assert_int_equal(tg_loader_next(loader, &batch), is_created);
-            assert_int_equal(tg_loader_error(loader)->code, TG_OK);
+            assert_int_equal(tg_loader_error(loader)->code, is_created ? TG_OK : TG_ERROR_STATE);
             assert_int_equal(tg_rng_position(tg_run_rng(run)) > tg_rng_position(before), is_created);
         }
         tg_loader_free(loader);

@@ -387,9 +387,9 @@ static void test_invalid_options(void **state)
                    "params_load: open 'test_params_file.safetensors': No such file or directory");
     tg_params_add(params, "bias", TG_SCALAR);
     assert_false(tg_params_save(params, path, NULL, &error));
-    assert_error(&error, TG_ERROR_STATE, "params_save: the params have an error: params: the name 'bias' is in use");
+    assert_error(&error, TG_ERROR_VALUE, "params: the name 'bias' is in use");
     assert_false(tg_params_load(params, path, NULL, &error));
-    assert_error(&error, TG_ERROR_STATE, "params_load: the params have an error");
+    assert_error(&error, TG_ERROR_VALUE, "params: the name 'bias' is in use");
     tg_params_free(params);
 }
 

@@ -221,9 +221,8 @@ static inline bool call_table_new(world *w, const mistake *m, tg_error *error)
                     : of_rows == TOO_LARGE ? INT64_MAX
                                            : ROWS;
     int64_t width = of_width == ZERO ? 0 : of_width == DIFFERENT ? WIDTH + 1 : WIDTH;
-    tg_mpi_table *table =
-        tg_mpi_table_new(w->mpi, of_shards == NULLED ? NULL : shards,
-                         of_name == NULLED ? NULL : name, count, width, error);
+    tg_mpi_table *table = tg_mpi_table_new(w->mpi, of_shards == NULLED ? NULL : shards, of_name == NULLED ? NULL : name,
+                                           count, width, error);
     const tg_tensor *shard = tg_mpi_table_shard(table);
     for (int64_t i = 0; table && i < tg_tensor_count(shard); i++) {
         int64_t at = tg_mpi_table_first_row(table) * WIDTH + i;

@@ -236,7 +236,8 @@ static void test_fails_in_the_middle(void **state)
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, ids, &config), -1);
     assert_tape_error(tape, TG_ERROR_VALUE, "gpt_generate: sample: logit nan of token 0;");
     assert_int_equal(steps, 2);
-    assert_true(ids[0] == -7 && tg_rng_position(tg_run_rng(run)) == 0 && tg_tape_is_recording(tape) && tg_tape_is_training(tape));
+    assert_true(ids[0] == -7 && tg_rng_position(tg_run_rng(run)) == 0 && tg_tape_is_recording(tape) &&
+                tg_tape_is_training(tape));
     assert_int_equal(tg_tape_get_stats(tape).results, 0);
 }
 

@@ -111,8 +111,7 @@ static void check_step(tg_attention_path path, bool on)
             /* from the embedding to the optimizer's state, all were among what failed */
             assert_true(k > 50);
         } else {
-            assert_true(tg_tape_error(m.tape)->code == TG_ERROR_MEMORY ||
-                        optim_error(m.adam)->code == TG_ERROR_MEMORY);
+            assert_true(tg_tape_error(m.tape)->code == TG_ERROR_MEMORY || optim_error(m.adam)->code == TG_ERROR_MEMORY);
             assert_true(checksum(m.params) == before);
             clear_tape_error(m.tape);
             clear_optim_error(m.adam);

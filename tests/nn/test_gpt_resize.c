@@ -75,7 +75,6 @@ static void test_vocabulary(void **state)
         tg_tape_reset(j.tape);
         tg_rng *twin = tg_rng_new(0);
         tg_rng_copy(twin, tg_run_rng(j.run));
-        tg_error error = TG_NO_ERROR;
         assert_true(tg_gpt_resize_vocabulary(j.model, 8));
         assert_int_equal(tg_gpt_get_config(j.model)->vocabulary, 8);
         tg_tensor *after = logits(&j, 3, (int32_t[]){4, 1, 0});
@@ -97,7 +96,7 @@ static void test_vocabulary(void **state)
         tg_tape_reset(j.tape);
         /* until the optimizer follows, the tables cannot change again */
         assert_false(tg_gpt_resize_vocabulary(j.model, 9));
-        assert_error(&error, TG_ERROR_STATE, "an optimizer that holds it has made no step since");
+        assert_params_error(j.params, TG_ERROR_STATE, "an optimizer that holds it has made no step since");
         assert_int_equal(tg_gpt_get_config(j.model)->vocabulary, 8);
         step(&j, (int32_t[]){7, 1, 6});
         assert_int_equal(tg_optim_steps(j.optim, "tok_emb.weight"), 2);
@@ -105,7 +104,7 @@ static void test_vocabulary(void **state)
         assert_null(logits(&j, 3, (int32_t[]){7, 1, 6}));
         assert_tape_error(j.tape, TG_ERROR_RANGE, "id 7 at [0,0] is outside [0,5)");
         assert_false(tg_gpt_resize_vocabulary(j.model, 0));
-        assert_error(&error, TG_ERROR_SHAPE, "0 rows");
+        assert_params_error(j.params, TG_ERROR_SHAPE, "0 rows");
         assert_int_equal(tg_gpt_get_config(j.model)->vocabulary, 5);
         tg_release(rows);
         tg_release(before);
@@ -126,8 +125,9 @@ static void test_vocabulary_of_uneven_tables(void **state)
     /* the optimizer has not followed yet: neither table changes, and nothing is drawn */
     uint64_t position = tg_rng_position(tg_run_rng(j.run));
     assert_false(tg_gpt_resize_vocabulary(j.model, 10));
-    assert_error(&error, TG_ERROR_STATE, "an optimizer that holds it has made no step since");
-    assert_true(tg_tensor_size(table, 0) == 4 && tg_tensor_size(head, 0) == 8 && tg_rng_position(tg_run_rng(j.run)) == position);
+    assert_params_error(j.params, TG_ERROR_STATE, "an optimizer that holds it has made no step since");
+    assert_true(tg_tensor_size(table, 0) == 4 && tg_tensor_size(head, 0) == 8 &&
+                tg_rng_position(tg_run_rng(j.run)) == position);
     tg_optim_free(j.optim);
     j.optim = NULL;
     assert_true(tg_gpt_resize_vocabulary(j.model, 10));
@@ -138,7 +138,7 @@ static void test_vocabulary_of_uneven_tables(void **state)
     int64_t sizes[] = {INT64_MIN, 0, INT64_C(3000000000), INT64_MAX};
     for (int i = 0; i < 4; i++) {
         assert_false(tg_gpt_resize_vocabulary(j.model, sizes[i]));
-        assert_error(&error, TG_ERROR_SHAPE, "it must be 1 to 2147483647");
+        assert_params_error(j.params, TG_ERROR_SHAPE, "it must be 1 to 2147483647");
     }
     end(&j);
 }
@@ -154,13 +154,13 @@ static void test_vocabulary_out_of_memory(void **state)
     bool done = false;
     size_t k = 0;
     while (!done) {
-        tg_error error = TG_NO_ERROR;
         uint64_t position = tg_rng_position(tg_run_rng(j.run));
         allocator_arm(&counting, ++k, false);
         done = tg_gpt_resize_vocabulary(j.model, 9);
         allocator_arm(&counting, 0, false);
         int64_t rows = done ? 9 : 5;
-        assert_int_equal(error.code, done ? TG_OK : TG_ERROR_MEMORY);
+        assert_int_equal(tg_params_error(j.params)->code, done ? TG_OK : TG_ERROR_MEMORY);
+        clear_params_error(j.params);
         assert_int_equal(tg_tensor_size(tg_params_find(j.params, "tok_emb.weight"), 0), rows);
         assert_int_equal(tg_tensor_size(tg_params_find(j.params, "out_head.weight"), 0), rows);
         assert_int_equal(tg_gpt_get_config(j.model)->vocabulary, rows);
@@ -182,13 +182,12 @@ static void test_context(void **state)
         assert_null(logits(&j, 5, ids));
         assert_tape_error(j.tape, TG_ERROR_RANGE, "gpt_forward: 5 positions from 0 on; the context is 3");
         tg_tape_reset(j.tape);
-        tg_error error = TG_NO_ERROR;
         tg_tensor *table = tg_params_find(j.params, "pos_emb.weight");
         double last = table ? tg_tensor_value_at(table, 2 * 8 + 5) : 0;
         if (kind == TG_POSITION_RELATIVE_KEY || kind == TG_POSITION_RELATIVE_KEY_QUERY) {
             /* their tables have a row for each distance */
             assert_false(tg_gpt_extend_context(j.model, 5));
-            assert_error(&error, TG_ERROR_VALUE, "context");
+            assert_params_error(j.params, TG_ERROR_VALUE, "context");
             assert_int_equal(tg_gpt_get_config(j.model)->context, 3);
             tg_release(before);
             end(&j);
@@ -213,16 +212,14 @@ static void test_context(void **state)
         }
         tg_tape_reset(j.tape);
         assert_false(tg_gpt_extend_context(j.model, 4));
-        assert_error(&error, TG_ERROR_RANGE, "gpt_extend_context: context 4; the context is 5 and cannot shrink");
+        assert_params_error(j.params, TG_ERROR_RANGE,
+                            "gpt_extend_context: context 4; the context is 5 and cannot shrink");
         assert_int_equal(tg_gpt_get_config(j.model)->context, 5);
         tg_release(before);
         end(&j);
     }
-    tg_error error = TG_NO_ERROR;
     assert_false(tg_gpt_extend_context(NULL, 4));
-    assert_error(&error, TG_ERROR_STATE, "the model is NULL");
     assert_false(tg_gpt_resize_vocabulary(NULL, 4));
-    assert_error(&error, TG_ERROR_STATE, "the model is NULL");
 }
 
 /* One position is repeated; frozen ones are not overwritten; what is long enough stays as it is. */
@@ -238,7 +235,7 @@ static void test_context_of_one(void **state)
     }
     assert_true(tg_tensor_set_rows_frozen(table, 1, 1, true, &error));
     assert_false(tg_gpt_extend_context(j.model, 4));
-    assert_error(&error, TG_ERROR_STATE, "rows of the table are frozen");
+    assert_params_error(j.params, TG_ERROR_STATE, "rows of the table are frozen");
     assert_int_equal(tg_gpt_get_config(j.model)->context, 3);
     tg_tensor *targets = tensor_i32(TG_SHAPE(1, 3), (int32_t[]){1, 2, 3});
     tg_tensor *y = logits(&j, 3, (int32_t[]){1, 2, 3});

@@ -91,7 +91,6 @@ static void test_embedding_options(void **state)
     assert_int_equal(tg_params_error(params)->code, TG_ERROR_SHAPE);
     assert_null(tg_nn_embedding_forward(tape, &broken, ids));
     assert_tape_error(tape, TG_ERROR_SHAPE, "'wrong' has 0 rows of width 2");
-    assert_params_error(params, TG_ERROR_SHAPE, "'wrong' has 0 rows of width 2");
     assert_null(tg_nn_embedding_make(params, "given", 4, 2, NULL).weight);
     assert_params_error(params, TG_ERROR_VALUE, "'given.weight' is in use");
     char long_name[301];
@@ -315,7 +314,8 @@ static void assert_unmoved(const tg_rng *moved)
     uint8_t before[TG_RNG_TORCH_STATE_SIZE], after[TG_RNG_TORCH_STATE_SIZE];
     tg_run *fresh = started();
     assert_true(tg_rng_position(moved) == tg_rng_position(tg_run_rng(fresh)));
-    assert_true(tg_rng_save_torch_state(tg_run_rng(fresh), before, NULL) && tg_rng_save_torch_state(moved, after, NULL));
+    assert_true(tg_rng_save_torch_state(tg_run_rng(fresh), before, NULL) &&
+                tg_rng_save_torch_state(moved, after, NULL));
     assert_memory_equal(before, after, sizeof before);
     tg_run_free(fresh);
 }

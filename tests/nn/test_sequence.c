@@ -108,7 +108,8 @@ static void train(FILE *goldens, int kind)
     }
     n.x = tg_tensor_new(TG_F64, TG_SHAPE(3, 4, in), NULL);
     n.target = tg_tensor_new(TG_F64, TG_SHAPE(3, 4, width * (1 + config.bidirectional)), NULL);
-    assert_true(tg_tensor_fill_normal(n.x, tg_run_rng(run), 0, 1, NULL) && tg_tensor_fill_normal(n.target, tg_run_rng(run), 0, 1, NULL));
+    assert_true(tg_tensor_fill_normal(n.x, tg_run_rng(run), 0, 1, NULL) &&
+                tg_tensor_fill_normal(n.target, tg_run_rng(run), 0, 1, NULL));
     const uint8_t mask[] = {1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0}; /* lengths 4, 1 and 3 */
     n.mask = masked ? tg_tensor_new_from(TG_U8, TG_SHAPE(3, 4), mask, NULL) : NULL;
     tg_adam_config adam = tg_adam_config_default();

@@ -238,7 +238,8 @@ static void test_empty_results_with_weights(void **state)
         tg_tensor *y = attend(path, tape, in[0], in[1], in[2], config);
         backward(y);
         assert_true(tg_shape_equal(tg_tensor_shape(y), results[is_wide]));
-        assert_int_equal(tg_rng_position(tg_run_rng(shared_run)) - position, wants_weights ? 2 * tg_tensor_count(weights) : 0);
+        assert_int_equal(tg_rng_position(tg_run_rng(shared_run)) - position,
+                         wants_weights ? 2 * tg_tensor_count(weights) : 0);
         tg_tensor *gradient = tg_tensor_new_dense_grad(wants_weights ? in[0] : bias, NULL);
         for (int64_t i = 0; i < tg_tensor_count(gradient); i++) {
             assert_true(tg_tensor_value_at(gradient, i) == 0);

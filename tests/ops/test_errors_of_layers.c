@@ -388,11 +388,11 @@ static void test_no_generator(void **state)
     fixture *f = *state;
     tg_tape *t = tg_tape_new(NULL, NULL);
     assert_null(tg_dropout(t, f->x, 0.5));
-    assert_string_equal(tg_tape_error(t)->text, "dropout: the tape has no generator; tg_tape_new takes one");
+    assert_string_equal(tg_tape_error(t)->text, "dropout: the tape has no generator; it needs a run (tg_run_new)");
     assert_tape_error(t, TG_ERROR_STATE, "");
     tg_scaled_dot_product_attention_config config = attention_config(false, 0.5, NULL);
     assert_null(tg_scaled_dot_product_attention(t, f->x, f->x, f->x, &config));
-    assert_string_equal(tg_tape_error(t)->text, SDPA ": dropout needs a generator; tg_tape_new takes one");
+    assert_string_equal(tg_tape_error(t)->text, SDPA ": dropout needs a generator; the tape needs a run (tg_run_new)");
     assert_tape_error(t, TG_ERROR_STATE, "");
     tg_tape_set_training(t, false);
     assert_non_null(tg_dropout(t, f->x, 0.5));

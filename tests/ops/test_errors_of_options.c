@@ -187,7 +187,7 @@ static void test_movements(void **state)
     REFUSED(tg_bernoulli(t, two), VALUE, "bernoulli: probability 2 at [0,0] is outside [0,1]");
     tg_tape *plain = tg_tape_new(NULL, NULL);
     assert_null(tg_bernoulli(plain, f->vector));
-    assert_tape_error(plain, TG_ERROR_STATE, "bernoulli: the tape has no generator; tg_tape_new takes one");
+    assert_tape_error(plain, TG_ERROR_STATE, "bernoulli: the tape has no generator; it needs a run (tg_run_new)");
     tg_tape_free(plain);
 }
 

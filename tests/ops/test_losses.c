@@ -164,7 +164,8 @@ static void test_chunks(void **state)
         tg_rng_seed(tg_run_rng(run), 6);
         x[i] = leaf(tg_tensor_new(TG_F32, TG_SHAPE(ROWS, 2), NULL));
         weight[i] = leaf(tg_tensor_new(TG_F32, TG_SHAPE(CLASSES, 2), NULL));
-        assert_true(tg_tensor_fill_normal(x[i], tg_run_rng(run), 0, 2, NULL) && tg_tensor_fill_normal(weight[i], tg_run_rng(run), 0, 2, NULL));
+        assert_true(tg_tensor_fill_normal(x[i], tg_run_rng(run), 0, 2, NULL) &&
+                    tg_tensor_fill_normal(weight[i], tg_run_rng(run), 0, 2, NULL));
         for (int repeat = 0; repeat < 2; repeat++) {
             losses[i] = i == 0 ? tg_linear_cross_entropy(t, x[i], weight[i], ids, NULL)
                                : tg_cross_entropy(t, tg_linear(t, x[i], weight[i], NULL), ids, NULL);

@@ -55,10 +55,11 @@ static void test_draws_of_torch(void **state)
             result = tg_dropout(t, view, 0.3);
             assert_true(tg_backward(t, tg_sum(t, tg_mul(t, result, result), TG_ALL_AXES, TG_DROP_AXES), NULL));
         } else {
-            assert_true(is_normal                          ? tg_tensor_fill_normal(view, tg_run_rng(run), 0.5, 2, NULL)
-                        : strcmp(method, "uniform") == 0   ? tg_tensor_fill_uniform(view, tg_run_rng(run), -1, 2, NULL)
-                        : strcmp(method, "bernoulli") == 0 ? tg_tensor_fill_bernoulli(view, tg_run_rng(run), 0.3, NULL)
-                                                           : tg_tensor_fill_randint(view, tg_run_rng(run), 0, 100, NULL));
+            assert_true(is_normal                        ? tg_tensor_fill_normal(view, tg_run_rng(run), 0.5, 2, NULL)
+                        : strcmp(method, "uniform") == 0 ? tg_tensor_fill_uniform(view, tg_run_rng(run), -1, 2, NULL)
+                        : strcmp(method, "bernoulli") == 0
+                            ? tg_tensor_fill_bernoulli(view, tg_run_rng(run), 0.3, NULL)
+                            : tg_tensor_fill_randint(view, tg_run_rng(run), 0, 100, NULL));
         }
         double squares = 0, gradients = 0;
         for (int64_t i = 0; i < tg_tensor_count(result); i++) {

@@ -168,7 +168,7 @@ static void check_many_draws(void *context, bool first)
     (void)first;
     for (int dtype = 0; dtype < 2; dtype++) {
         tg_run *run = tg_run_new(9);
-    tg_rng *same = tg_rng_new(9);
+        tg_rng *same = tg_rng_new(9);
         tg_tape *t = tg_tape_new(run, NULL);
         tg_tensor *p = tg_tensor_new(dtype ? TG_F64 : TG_F32, TG_SHAPE(3, 1111), NULL);
         tg_tensor *uniform = tg_tensor_new(dtype ? TG_F64 : TG_F32, TG_SHAPE(3, 1111), NULL);
@@ -279,7 +279,7 @@ static void test_multinomial_refuses(void **state)
     tg_tensor *none = tg_multinomial(t, tg_slice(t, good, 0, 0, 0, 1), 3, true);
     assert_true(tg_shape_equal(tg_tensor_shape(none), TG_SHAPE(0, 3)));
     assert_null(tg_multinomial(plain, good, 1, false));
-    assert_tape_error(plain, TG_ERROR_STATE, "multinomial: the tape has no generator; tg_tape_new takes one");
+    assert_tape_error(plain, TG_ERROR_STATE, "multinomial: the tape has no generator; it needs a run (tg_run_new)");
     tg_tensor *all[] = {good, negative, zero, ids, scalar, no_rows};
     for (int i = 0; i < 6; i++) {
         tg_release(all[i]);

@@ -20,7 +20,8 @@ int main(void)
     int64_t size = 0;
     char *snapshot = tg_params_save_bytes(params, &size, NULL, NULL);
     double before = tg_tensor_value_at(table.weight, 0);
-    tg_tensor_fill(table.weight, tg_rng_normal(tg_run_rng(run), 0, 1, NULL) + tg_rng_uniform(tg_run_rng(run), 2, 3, NULL), NULL);
+    tg_tensor_fill(table.weight,
+                   tg_rng_normal(tg_run_rng(run), 0, 1, NULL) + tg_rng_uniform(tg_run_rng(run), 2, 3, NULL), NULL);
     trained = trained && tg_params_load_bytes(params, snapshot, size, NULL, NULL) &&
               tg_tensor_value_at(table.weight, 0) == before && tg_rng_randint(tg_run_rng(run), 0, 9, NULL) < 9 &&
               tg_multinomial(t, tg_constant_f32(t, TG_SHAPE(3), (float[]){1, 2, 3}), 2, false);

@@ -95,7 +95,7 @@ static void test_parts_without_memory(void **state)
         allocator_arm(&memory, k, false);
         part = tg_params_new_part(params, "*");
         if (!part) {
-            assert_params_error(params, TG_ERROR_MEMORY, "params_new_part: out of memory");
+            assert_params_error(params, TG_ERROR_MEMORY, "out of memory");
             assert_int_equal(memory.live, live);
         }
     }
@@ -153,7 +153,7 @@ static void test_draws(void **state)
     tg_params_free(params);
     params = tg_params_new(NULL, TG_F32);
     assert_null(tg_params_add_uniform(params, "b", TG_SHAPE(3), 0, 1));
-    assert_params_error(params, TG_ERROR_STATE, "params: 'b' needs a generator; give one to tg_params_new");
+    assert_params_error(params, TG_ERROR_STATE, "params: 'b' needs a generator; give a run to tg_params_new");
     assert_int_equal(tg_params_count(params), 0);
     tg_params_free(params);
     tg_release(c);

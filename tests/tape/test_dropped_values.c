@@ -552,7 +552,7 @@ static void test_out_of_memory(void **state)
         tg_tape_config config = tg_tape_config_default();
         config.recycle = k % 2;
         tg_run *draws = tg_run_new(4);
-    tg_rng *saved = tg_rng_new(0);
+        tg_rng *saved = tg_rng_new(0);
         tg_tape *t = tg_tape_new(draws, &config);
         tg_tensor *table = leaf(tensor_f64(TG_SHAPE(2, 3), (double[]){1, 2, 4, -1, 0, 3}));
         tg_tensor *ids = tensor_i32(TG_SHAPE(3), (int32_t[]){1, 0, 1});

@@ -147,10 +147,10 @@ static void test_what_an_error_stops(void **state)
         {"loader_next", tg_loader_next(loader, &batch)},
         {"params_save", tg_params_save(p.params, "none/none", NULL, &own)},
         {"params_load", tg_params_load(p.params, "none/none", NULL, &own)},
-        {"checkpoint_save", tg_checkpoint_save("none/none", (tg_checkpoint_part[]){tg_checkpoint_optim("o", p.optim)}, 1,
-                                               &own)},
-        {"checkpoint_load", tg_checkpoint_load("none/none", (tg_checkpoint_part[]){tg_checkpoint_loader("l", loader)}, 1,
-                                               NULL)},
+        {"checkpoint_save",
+         tg_checkpoint_save("none/none", (tg_checkpoint_part[]){tg_checkpoint_optim("o", p.optim)}, 1, &own)},
+        {"checkpoint_load",
+         tg_checkpoint_load("none/none", (tg_checkpoint_part[]){tg_checkpoint_loader("l", loader)}, 1, NULL)},
         {"tape_write_dot", tg_tape_write_dot(p.tape, stdout, NULL)},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -314,8 +314,7 @@ static void test_without_a_run(void **state)
     tg_loader_free(loader);
     config.shuffle = true;
     loader = tg_loader_new(NULL, (int32_t[]){1, 2, 3}, 3, &config);
-    assert_string_equal(tg_loader_error(loader)->text,
-                        "loader_new: shuffle needs a generator; give the loader a run");
+    assert_string_equal(tg_loader_error(loader)->text, "loader_new: shuffle needs a generator; give the loader a run");
     tg_loader_free(loader);
     tg_params *params = tg_params_new(NULL, TG_F32);
     assert_null(tg_params_add_normal(params, "a", TG_SHAPE(1), 0, 1));
@@ -553,13 +552,20 @@ static void test_two_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accumulated_step),     cmocka_unit_test(test_what_an_error_stops),
-        cmocka_unit_test(test_loader_of_a_run),      cmocka_unit_test(test_two_params),
-        cmocka_unit_test(test_stream_inside_a_step), cmocka_unit_test(test_refused_objects),
-        cmocka_unit_test(test_without_a_run),        cmocka_unit_test(test_missed_steps),
-        cmocka_unit_test(test_flush_of_another),     cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_rescue),               cmocka_unit_test(test_lives),
-        cmocka_unit_test(test_without_memory),       cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_accumulated_step),
+        cmocka_unit_test(test_what_an_error_stops),
+        cmocka_unit_test(test_loader_of_a_run),
+        cmocka_unit_test(test_two_params),
+        cmocka_unit_test(test_stream_inside_a_step),
+        cmocka_unit_test(test_refused_objects),
+        cmocka_unit_test(test_without_a_run),
+        cmocka_unit_test(test_missed_steps),
+        cmocka_unit_test(test_flush_of_another),
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_rescue),
+        cmocka_unit_test(test_lives),
+        cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_two_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -631,6 +631,8 @@ static void test_configs_without_a_mark(void **state)
     tg_tensor *a = number(3);
     assert_null(tg_add(t, a, a));
     assert_tape_error(t, TG_ERROR_VALUE, "tape_new: the config does not come from tg_tape_config_default()");
+    tg_tape_free(t);
+    t = tg_tape_new(NULL, NULL);
     tg_tensor *f = tg_mul(t, a, a);
     tg_backward_config zeroed = {.retain_graph = false};
     assert_false(tg_backward(t, f, &zeroed));
