@@ -22,13 +22,14 @@
  * tg_mpi_add_sample and tg_mpi_table_free, is collective: all ranks make the same calls in the same order.
  *
  * Errors. A collective call that fails on one rank fails on all of them, with the same error, and none waits for
- * another: so all ranks can end together, and rank 0 can print the message. An error of this rank's run, such as that of
- * an op, is a failure of the next collective call on params of that run, which takes part all the same. Afterwards the
- * run of the params, or of the tape, has the common error on every rank, so no rank takes a step. Every call begins with a message of a few
- * bytes, in which the ranks agree. The error is that of the lowest rank that has one, and begins with its number. If
- * the ranks are in different calls, it is STATE, and a reduction that tg_mpi_begin has started ends. If a size or an
- * option differs that must be equal, such as the number of rows of a table, it is VALUE, with both values and ranks. A
- * failed call changes nothing, unless its comment names an exception, so the right call can follow.
+ * another: so all ranks can end together, and rank 0 can print the message. An error of this rank's run, such as that
+ * of an op, is a failure of the next collective call on params of that run, which takes part all the same. Afterwards
+ * the run of the params, or of the tape, has the common error on every rank, so no rank takes a step. Every call begins
+ * with a message of a few bytes, in which the ranks agree. The error is that of the lowest rank that has one, and
+ * begins with its number. If the ranks are in different calls, it is STATE, and a reduction that tg_mpi_begin has
+ * started ends. If a size or an option differs that must be equal, such as the number of rows of a table, it is VALUE,
+ * with both values and ranks. A failed call changes nothing, unless its comment names an exception, so the right call
+ * can follow.
  *
  * The ranks cannot agree on three things. If the `tg_mpi *` or the table of a call is NULL on one rank only, the others
  * wait forever. tg_mpi_new needs the same communicator on all ranks, after MPI was initialized. An error of MPI itself
@@ -39,7 +40,8 @@
  * sums are rounded differently, unless tg_mpi_add_sample orders them.
  *
  * Random numbers. Each rank should drop different units, so make the tape of each rank with a stream of its own:
- * tg_run_new_stream(run, tg_mpi_seed(seed, rank)). The generator of the loader and of the initial values has the same seed on all ranks.
+ * tg_run_new_stream(run, tg_mpi_seed(seed, rank)). The generator of the loader and of the initial values has the same
+ * seed on all ranks.
  *
  * Clipping and accumulation. The gradients are equal on all ranks after tg_mpi_reduce, so call tg_clip_grad_norm as in
  * one process. To accumulate, run several backwards and call tg_mpi_reduce after the last one.
@@ -133,7 +135,7 @@ typedef struct tg_mpi_reduce_config {
      * tg_mpi_sum(targets). Default TG_MPI_EQUAL_SHARE, as in PyTorch's DistributedDataParallel. */
     double share;
     /* Another error of this rank's step than that of the params' run, such as a loss that is not a number. It comes
-     * before that of the run: if either is set on any rank, the call fails on all ranks. Borrowed. Default NULL, none. */
+     * before that of the run: if either is set on any rank, the call fails on all ranks. Borrowed. Default NULL. */
     const tg_error *cause;
 } tg_mpi_reduce_config;
 
@@ -144,10 +146,10 @@ TG_API tg_mpi_reduce_config tg_mpi_reduce_config_default(void);
  * rank has one, and otherwise none. Rows travel as rows, and take time for the rows of all ranks together. Their order
  * is that of the ranks, and of the rows in each.
  *
- * The error names the step, counted from 1, and the rank: the `cause` of a rank or the error of its run; STATE for params that were not
- * broadcast, or that have other entries since then; VALUE for an invalid share, and, with the entry, unless all ranks
- * have frozen and resized the same parameters; MEMORY. After an error the reduction is over; if tg_mpi_begin has
- * started it, the gradients have no meaning, and otherwise they are those of this rank. */
+ * The error names the step, counted from 1, and the rank: the `cause` of a rank or the error of its run; STATE for
+ * params that were not broadcast, or that have other entries since then; VALUE for an invalid share, and, with the
+ * entry, unless all ranks have frozen and resized the same parameters; MEMORY. After an error the reduction is over; if
+ * tg_mpi_begin has started it, the gradients have no meaning, and otherwise they are those of this rank. */
 TG_API bool tg_mpi_reduce(tg_mpi *mpi, tg_params *params, const tg_mpi_reduce_config *config, tg_error *error);
 
 /* Starts a reduction before backward, so that gradients travel while the rest is computed:
@@ -222,10 +224,10 @@ typedef struct tg_mpi_table tg_mpi_table;
 
 /* Returns a table (rows,width), and adds this rank's rows to `shards` as "<name>.weight". Yours to free, before its
  * tg_mpi and its shards. The values are those that one process draws from N(0,1) for the whole table: the generators of
- * the shards' runs are in the same state on all ranks, and advance as in one process. SHAPE unless every rank owns a row and the width is
- * at least 1, and for more rows than INT32_MAX; VALUE for a name that is in use, and unless name, rows, width, dtype
- * and generator are the same on all ranks; MEMORY. After MEMORY, and if dtypes differ, the shards may have the entry,
- * and the generator may have advanced. */
+ * the shards' runs are in the same state on all ranks, and advance as in one process. SHAPE unless every rank owns a
+ * row and the width is at least 1, and for more rows than INT32_MAX; VALUE for a name that is in use, and unless name,
+ * rows, width, dtype and generator are the same on all ranks; MEMORY. After MEMORY, and if dtypes differ, the shards
+ * may have the entry, and the generator may have advanced. */
 TG_API tg_mpi_table *tg_mpi_table_new(tg_mpi *mpi, tg_params *shards, const char *name, int64_t rows, int64_t width,
                                       tg_error *error);
 TG_API void tg_mpi_table_free(tg_mpi_table *table);

@@ -1,5 +1,5 @@
-/* training: everything that a training run consists of, and its checkpoints. Functions that return false have printed an
- * error. */
+/* training: everything that a training run consists of, and its checkpoints. Functions that return false have printed
+ * an error. */
 #ifndef TRAINING_H
 #define TRAINING_H
 

@@ -49,7 +49,7 @@ TG_API const char *tg_version(void);
  *
  *   - A call that takes a tape sets the error of the tape's run (tapegrad/run.h). It asks no other.
  *   - A call on params, an optimizer, a module, a model or a loader sets the error of the run of its params or loader.
- *   - Calls that read or write files, tg_gradcheck_params, those of tapegrad_mpi.h, and all calls on no such object take
+ *   - Calls that read or write files, tg_gradcheck_params, those of tapegrad_mpi.h, and calls on no such object take
  *     a `tg_error *` as their last argument, which is optional (NULL).
  *
  * The first error stays until it is cleared, and later ones are dropped, because the first one explains them. While a

@@ -125,10 +125,10 @@ TG_API tg_loader_config tg_loader_config_default(void);
 
 /* Return a loader of windows over a copy of the ids, or over a file, which must outlive the loader. Yours to free. A
  * loader draws from the generator of the run. The run is optional without shuffle: the loader then has an error of its
- * own, and draws nothing. The error is in the run, and the loader then refuses every call: VALUE for a size below 1, for an option of
- * tensors, and for a batch that `parts` does not divide; RANGE for a part outside of [0,parts); STATE for shuffle without a generator; SHAPE for fewer than T
- * + 1 ids, for fewer items than parts, and, with drop_last, for fewer items than a batch has. NULL when memory is
- * exhausted. */
+ * own, and draws nothing. The error is in the run, and the loader then refuses every call: VALUE for a size below 1,
+ * for an option of tensors, and for a batch that `parts` does not divide; RANGE for a part outside of [0,parts); STATE
+ * for shuffle without a generator; SHAPE for fewer than T + 1 ids, for fewer items than parts, and, with drop_last, for
+ * fewer items than a batch has. NULL when memory is exhausted. */
 TG_API tg_loader *tg_loader_new(tg_run *run, const int32_t *ids, int64_t count, const tg_loader_config *config);
 TG_API tg_loader *tg_loader_new_from_file(tg_run *run, const tg_token_file *file, const tg_loader_config *config);
 
@@ -168,10 +168,10 @@ typedef struct tg_batch {
     int count;
 } tg_batch;
 
-/* Writes the next batch of the pass to *batch. Returns false, and writes NULLs, at the end of the pass and while
- * the run has an error. So after the loop check the run's error. The call after the end of a pass begins another pass. After a `break` the next call continues the pass; tg_loader_reset ends it. RANGE
- * or FILE for a file whose ids cannot be read; STATE if a tensor of the loader was resized (tg_tensor_resize_rows) or
- * has deferred steps (tg_optim_flush). */
+/* Writes the next batch of the pass to *batch. Returns false, and writes NULLs, at the end of the pass and while the
+ * run has an error. So after the loop check the run's error. The call after the end of a pass begins another pass.
+ * After a `break` the next call continues the pass; tg_loader_reset ends it. RANGE or FILE for a file whose ids cannot
+ * be read; STATE if a tensor of the loader was resized (tg_tensor_resize_rows) or has deferred steps. */
 TG_API bool tg_loader_next(tg_loader *loader, tg_batch *batch);
 
 /* Ends the pass: the next call of tg_loader_next begins another one, as every iterator of a DataLoader does. Nothing is

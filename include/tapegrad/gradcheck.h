@@ -54,8 +54,8 @@ extern "C" {
 #endif
 
 /* The function under test: returns one f32 or f64 result, computed from the inputs on the tape. `context` is the
- * argument of tg_gradcheck. The function is called many times, on a private tape and run whose generator is in the same state
- * each time, so that dropout drops the same values. It must keep nothing between calls, and must not write to its
+ * argument of tg_gradcheck. The function is called many times, on a private tape and run whose generator is in the same
+ * state each time, so that dropout drops the same values. It must keep nothing between calls, and must not write to its
  * inputs. Returning NULL, with an error in that run, ends the check. */
 typedef tg_tensor *(*tg_gradcheck_function)(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context);
 

@@ -47,8 +47,8 @@ TG_API tg_lora_config tg_lora_config_default(void);
 
 /* Adds LoRA to a layer whose weight has the name "<name>.weight" in the params: "<name>.lora_A.weight", uniform in
  * +-1/sqrt(in) as a Linear's weight, and "<name>.lora_B.weight", zeros. Copies of the struct that were made before do
- * not have it. The weight is not frozen; tg_params_set_frozen does that. False, with the error in the run of the params and
- * nothing added or drawn: VALUE for an option out of bounds, a layer that has LoRA already, and a weight that the
+ * not have it. The weight is not frozen; tg_params_set_frozen does that. False, with the error in the run of the params
+ * and nothing added or drawn: VALUE for an option out of bounds, a layer that has LoRA already, and a weight that the
  * params do not have under such a name; STATE for a layer that was not made, and without a generator; MEMORY. */
 TG_API bool tg_nn_linear_add_lora(tg_params *params, tg_nn_linear *linear, const tg_lora_config *config);
 

@@ -1,14 +1,14 @@
 /* nn: modules, as in torch.nn. A module is a plain value that refers to its parameters and owns nothing.
  *
  * `_make` adds the parameters to a tg_params under PyTorch's names ("<name>.weight", "<name>.bias"), and draws their
- * initial values from the generator of the params' run in PyTorch's order. So the same seed gives the same model. The params must
- * outlive the module.
+ * initial values from the generator of the params' run in PyTorch's order. So the same seed gives the same model. The
+ * params must outlive the module.
  *
  * Errors. If `_make` or another call without a tape fails, the error is in the run of the params, and nothing is added,
  * changed or drawn; a module that is NULL has none, and the call returns false. A forward call of a module that was not
- * made fails with the same error, or with STATE once it is cleared. `_make` reports SHAPE, RANGE or VALUE for an invalid
- * size or field, VALUE for a name that is in use, STATE if it draws and the params have no generator, and MEMORY. The
- * comments do not repeat these errors. A forward call also reports the errors of the ops that it calls
+ * made fails with the same error, or with STATE once it is cleared. `_make` reports SHAPE, RANGE or VALUE for an
+ * invalid size or field, VALUE for a name that is in use, STATE if it draws and the params have no generator, and
+ * MEMORY. The comments do not repeat these errors. A forward call also reports the errors of the ops that it calls
  * (tapegrad/ops.h).
  *
  * ```c

@@ -279,9 +279,10 @@ TG_API void tg_optim_free(tg_optim *optim);
 /* Sets the gradients of its parameters to none: optimizer.zero_grad(). Does nothing while the run has an error. */
 TG_API void tg_optim_zero_grad(tg_optim *optim);
 
-/* Updates every parameter that has a gradient: optimizer.step(). After an error, also one of the loader, of an
- * op or of a backward, it returns false and has updated nothing. Its own errors are STATE if a parameter was added to the params after the optimizer was created; an error of
- * tg_tensor_resize_rows, usually MEMORY, if the moments of a resized table cannot be resized. */
+/* Updates every parameter that has a gradient: optimizer.step(). After an error, also one of the loader, of an op or of
+ * a backward, it returns false and has updated nothing. Its own errors are STATE if a parameter was added to the params
+ * after the optimizer was created; an error of tg_tensor_resize_rows, usually MEMORY, if the moments of a resized table
+ * cannot be resized. */
 TG_API bool tg_optim_step(tg_optim *optim);
 
 /* Applies the deferred steps of all tables (`deferred` of SGD, Adam and AdamW), so that their values may be read, even

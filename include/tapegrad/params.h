@@ -4,8 +4,8 @@
  * trained) and aliases (a second name of a tensor, for tied weights, which are counted and updated once). Entries keep
  * the order in which they were added, which is the order in which a model draws its initial values.
  *
- * Errors. The first error stays in the run of the params (tapegrad/run.h), and later additions return NULL, so one check
- * after building a model is enough.
+ * Errors. The first error stays in the run of the params (tapegrad/run.h), and later additions return NULL, so one
+ * check after building a model is enough.
  */
 #ifndef TAPEGRAD_PARAMS_H
 #define TAPEGRAD_PARAMS_H
@@ -85,7 +85,8 @@ TG_API int64_t tg_params_count(const tg_params *params);
 TG_API tg_entry tg_params_at(const tg_params *params, int64_t index);
 
 /* Returns the tensor of a name, borrowed. NULL for an unknown name; this is not an error, so a program can ask whether
- * an entry exists. A call on that NULL sets STATE in the run of its tape or in its tg_error, and is silent without either. */
+ * an entry exists. A call on that NULL sets STATE in the run of its tape or in its tg_error, and is silent without
+ * either. */
 TG_API tg_tensor *tg_params_find(const tg_params *params, const char *name);
 
 /* Returns the number of values in all parameters, without buffers and aliases: sum(p.numel() for p in

@@ -49,8 +49,8 @@ typedef struct tg_tape_config {
 TG_API tg_tape_config tg_tape_config_default(void);
 
 /* Returns a tape with recording and training on. Yours to free. Dropout draws from the generator of the run. The run is
- * optional: without one the tape has an error of its own, and nothing can be drawn. An invalid config is an error in the
- * run, and the tape then refuses every call. NULL when memory is exhausted. */
+ * optional: without one the tape has an error of its own, and nothing can be drawn. An invalid config is an error in
+ * the run, and the tape then refuses every call. NULL when memory is exhausted. */
 TG_API tg_tape *tg_tape_new(tg_run *run, const tg_tape_config *config);
 
 /* Frees the tape and its results. Results that were retained remain valid, without their history. */
@@ -124,9 +124,9 @@ TG_API bool tg_matmul_bf16_is_fast(void);
 TG_API bool tg_tape_set_matmul_precision(tg_tape *tape, tg_matmul_precision precision);
 TG_API tg_matmul_precision tg_tape_matmul_precision(const tg_tape *tape);
 
-/* Begin and end a scope, which frees memory during a long evaluation or generation. The end frees the results of the
- * scope, except `keep`, which is optional and moves to the enclosing scope. Recorded results stay until the reset,
- * because a backward may need them. Scopes nest. A scope ends even while there is an error; the call then returns false. STATE for an end without a begin; MEMORY for a begin. */
+/* Begin and end a scope, which frees memory during a long evaluation: the end frees the results of the scope, except
+ * `keep`, which is optional and moves to the enclosing scope, and recorded results, which a backward may need. Scopes
+ * nest. After an error the end frees, too, and returns false. STATE for an end without a begin; MEMORY for a begin. */
 TG_API bool tg_scope_begin(tg_tape *tape);
 TG_API bool tg_scope_end(tg_tape *tape, tg_tensor *keep);
 

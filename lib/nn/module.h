@@ -31,7 +31,7 @@ tg_tensor *tg_module_add_uniform(tg_params *params, const char *name, const char
 /* Returns the bound of the initial values of a Linear's weight: 1 / sqrt(in), rounded as in PyTorch. */
 double tg_linear_bound(int64_t in);
 
-/* Returns whether a module was made; if not, the error of the tape's run is the reason. The module begins with a tg_nn_module. */
+/* Returns whether a module was made; if not, the tape's error is the reason. The module begins with a tg_nn_module. */
 bool tg_module_is_ready(tg_tape *tape, const char *call, const void *module);
 
 /* Returns the error of a made module's params for a call that changes them; NULL, with STATE in their run, for a module

@@ -212,8 +212,8 @@ static inline bool call_table_new(world *w, const mistake *m, tg_error *error)
     if (of_name != TOO_LARGE) {
         snprintf(name, sizeof name, "%s", of_name == IN_USE ? "table" : of_name == DIFFERENT ? "another" : "made");
     }
-    tg_rng *rng = tg_rng_new(of(m, "rng") == DIFFERENT ? 4 : 3);
-    tg_params *own = tg_params_new(NULL, of_shards == STRANGER ? TG_F64 : TG_F32);
+    tg_run *run = of(m, "run") == NULLED ? NULL : tg_run_new(of(m, "run") == DIFFERENT ? 4 : 3);
+    tg_params *own = tg_params_new(run, of_shards == STRANGER ? TG_F64 : TG_F32);
     tg_params *shards = of_name == IN_USE ? w->shards : of_shards == HAS_ERROR ? w->failed : own;
     int64_t count = of_rows == ZERO        ? 0
                     : of_rows == NEGATIVE  ? -4
@@ -231,7 +231,7 @@ static inline bool call_table_new(world *w, const mistake *m, tg_error *error)
     bool made = table;
     tg_mpi_table_free(table);
     tg_params_free(own);
-    tg_rng_free(rng);
+    tg_run_free(run);
     return made;
 }
 

@@ -73,8 +73,8 @@ static const row rows[] = {
     {"tg_mpi_table_new", {"shards", NULLED}, call_table_new, STATE, "the params is NULL"},
     {"tg_mpi_table_new", {"shards", HAS_ERROR}, call_table_new, VALUE, "a name of 0 characters"},
     {"tg_mpi_table_new", {"shards", STRANGER}, call_table_new, VALUE, "the dtype is 'f"},
-    {"tg_mpi_table_new", {"rng", NULLED}, call_table_new, STATE, "the generator is NULL"},
-    {"tg_mpi_table_new", {"rng", DIFFERENT}, call_table_new, VALUE, "the checksum of the generator's state is "},
+    {"tg_mpi_table_new", {"run", NULLED}, call_table_new, STATE, "the shards have no generator"},
+    {"tg_mpi_table_new", {"run", DIFFERENT}, call_table_new, VALUE, "the checksum of the generator's state is "},
     {"tg_mpi_table_new", {"name", NULLED}, call_table_new, STATE, "the name is NULL"},
     {"tg_mpi_table_new", {"name", DIFFERENT}, call_table_new, VALUE, "the name is '"},
     {"tg_mpi_table_new", {"name", IN_USE}, call_table_new, VALUE, "the name 'table.weight' is in use"},
@@ -199,13 +199,16 @@ static void assert_wrong(world *w, const row *r, int wrong_rank)
     bool done = is_wrong && r->mistake.what == ANOTHER_CALL && !has_steps_before
                     ? make_another_call(w, r->call, &error)
                     : r->call(w, is_wrong ? &r->mistake : &none, &error);
+    if (r->call == call_reduce || r->call == call_begin || r->call == call_check) {
+        assert_string_equal(tg_params_error(w->params)->text, is_wrong && r->mistake.what == NULLED ? "" : error.text);
+    }
+    world_clear(w);
     if (done) {
         fail_msg("%s, %s, wrong on rank %d: rank %d reports no error", r->name, r->mistake.argument, wrong_rank, rank);
     }
     assert_true(values_of(w) == before);
-    /* a tape that had an error keeps it, and a rank without a tape has no error to compare */
-    bool is_own = is_wrong && strcmp(r->mistake.argument, "tape") == 0 &&
-                  (r->mistake.what == HAS_ERROR || r->mistake.what == NULLED);
+    /* a rank without a tape has no error to compare */
+    bool is_own = is_wrong && strcmp(r->mistake.argument, "tape") == 0 && r->mistake.what == NULLED;
     tg_error all[8];
     MPI_Allgather(&error, sizeof error, MPI_BYTE, all, sizeof error, MPI_BYTE, MPI_COMM_WORLD);
     const tg_error *expected = &all[wrong_rank == 0 ? ranks - 1 : 0];

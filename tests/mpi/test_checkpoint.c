@@ -341,8 +341,8 @@ static void test_load_errors(void **state)
     assert_state(&r, 9);
     free(bytes);
     /* a table with another number of rows: the message has both sizes of the whole table */
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *shards = tg_params_new(NULL, TG_F32);
+    tg_run *other = tg_run_new(1);
+    tg_params *shards = tg_params_new(other, TG_F32);
     tg_mpi_table *table = tg_mpi_table_new(r.mpi, shards, "table", ROWS + 1, WIDTH, &error);
     tg_checkpoint_part part = tg_checkpoint_params("shards", shards);
     assert_failed_on_all(tg_mpi_checkpoint_load(r.mpi, path_of(1), &part, 1, &error), TG_ERROR_SHAPE,
@@ -353,7 +353,7 @@ static void test_load_errors(void **state)
     assert_error(&error, TG_ERROR_STATE, "mpi_checkpoint_save: the tg_mpi is NULL");
     tg_mpi_table_free(table);
     tg_params_free(shards);
-    tg_rng_free(rng);
+    tg_run_free(other);
     run_free(&r);
 }
 

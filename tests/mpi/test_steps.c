@@ -4,7 +4,10 @@
 #include "world.h"
 
 #include <math.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* An allocator whose blocks are unmapped when they are released, so that nobody can use one later. */
 #define PAGE 4096
@@ -77,6 +80,7 @@ static void test_replaced_between_steps(void **state)
     assert_true(tg_gpt_replace_head(model, 3) && tg_mpi_broadcast(mpi, params, &error));
     assert_true(tg_gpt_replace_head(model, 9));
     assert_false(tg_mpi_reduce(mpi, params, NULL, &error));
+    clear_params_error(params);
     assert_error(&error, TG_ERROR_STATE, "the params are not those of the last tg_mpi_broadcast");
     assert_true(tg_mpi_broadcast(mpi, params, &error) && tg_mpi_reduce(mpi, params, NULL, &error));
     tg_gpt_free(model);
@@ -192,10 +196,86 @@ static void test_clip_without_a_limit(void **state)
     world_free(&w);
 }
 
+static void report_hang(int signal_number)
+{
+    (void)signal_number;
+    fprintf(stderr, "rank %d waits after an op has failed\n", rank);
+    _exit(1);
+}
+
+/* An op of the last rank fails, on a tape of a stream: all ranks end the step with its error, and none moves a weight. */
+static void test_failing_op(void **state)
+{
+    (void)state;
+    signal(SIGALRM, report_hang);
+    for (int round = 0; round < 8; round++) {
+        bool is_last = rank == ranks - 1, is_early = round & 1, has_cause = round & 4;
+        int backwards = round & 2 ? 2 : 1;
+        tg_mpi *mpi = mpi_make(64);
+        tg_run *run = tg_run_new(3), *stream = tg_run_new_stream(run, tg_mpi_seed(3, (uint64_t)rank));
+        tg_params *params = tg_params_new(run, TG_F32);
+        tg_nn_embedding table = tg_nn_embedding_make(params, "table", 8, 2, NULL);
+        tg_optim *optim = tg_sgd_new(params, NULL);
+        tg_tape *t = tg_tape_new(stream, NULL);
+        tg_tensor *before = tg_tensor_new_copy(table.weight, NULL);
+        tg_error error = TG_NO_ERROR, nan_loss = TG_NO_ERROR;
+        tg_mpi_reduce_config config = tg_mpi_reduce_config_default();
+        config.cause = &nan_loss;
+        alarm(60);
+        assert_true(tg_mpi_broadcast(mpi, params, &error));
+        for (int attempt = 0; attempt < 2; attempt++) {
+            tg_optim_zero_grad(optim);
+            for (int i = 0; i < backwards; i++) {
+                bool is_wrong = attempt == 0 && is_last && i == backwards - 1;
+                tg_tensor *ids = tensor_i32(TG_SHAPE(1), (int32_t[]){is_wrong ? 9 : 1});
+                tg_backward_config backward = tg_backward_config_default();
+                if (is_early && i == backwards - 1 && tg_mpi_begin(mpi, params, &config, NULL)) {
+                    backward.on_gradient = tg_mpi_on_gradient;
+                    backward.context = mpi;
+                }
+                tg_backward(t, tg_sum_all(t, tg_nn_embedding_forward(t, &table, ids)), &backward);
+                tg_tape_reset(t);
+                tg_release(ids);
+            }
+            if (attempt == 0 && has_cause && is_last) {
+                nan_loss = (tg_error){TG_ERROR_VALUE, "the loss is nan", -1, -1};
+            }
+            bool reduced = tg_mpi_reduce(mpi, params, &config, NULL);
+            assert_int_equal(reduced, attempt == 1);
+            if (!reduced) {
+                char expected[120];
+                snprintf(expected, sizeof expected, "mpi_reduce: step 1, rank %d: %s", ranks - 1,
+                         has_cause ? "the loss is nan" : "embedding: id 9 at [0] is outside [0,8)");
+                assert_string_equal(tg_run_error(run)->text, expected);
+                /* the next call says the same */
+                assert_false(tg_mpi_check(mpi, params, &error));
+                assert_string_equal(error.text, expected);
+                assert_false(tg_mpi_add_sample(mpi, params, ranks, NULL));
+            }
+            assert_int_equal(tg_optim_step(optim), attempt == 1);
+            assert_int_equal(memcmp(tg_tensor_data(before), tg_tensor_data(table.weight), 64) == 0, attempt == 0);
+            tg_run_clear_error(run);
+            tg_error_clear(&error);
+            tg_error_clear(&nan_loss);
+        }
+        alarm(0);
+        tg_release(before);
+        tg_tape_free(t);
+        tg_optim_free(optim);
+        tg_params_free(params);
+        tg_run_free(stream), tg_run_free(run);
+        tg_mpi_free(mpi);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_free_during_a_reduction), cmocka_unit_test(test_frozen_between_steps),
-    cmocka_unit_test(test_dense_stays_dense),       cmocka_unit_test(test_clip_of_a_norm_that_is_not_finite),
-    cmocka_unit_test(test_clip_without_a_limit),    cmocka_unit_test(test_replaced_between_steps),
+    cmocka_unit_test(test_failing_op),
+    cmocka_unit_test(test_free_during_a_reduction),
+    cmocka_unit_test(test_frozen_between_steps),
+    cmocka_unit_test(test_dense_stays_dense),
+    cmocka_unit_test(test_clip_of_a_norm_that_is_not_finite),
+    cmocka_unit_test(test_clip_without_a_limit),
+    cmocka_unit_test(test_replaced_between_steps),
 };
 
 DEFINE_MAIN("steps", tests)

@@ -21,10 +21,11 @@ static void test_initial_values(void **state)
     tg_mpi *mpi = mpi_make(64);
     for (int dtype = TG_F32; dtype <= TG_F64; dtype++) {
         for (int i = 0; i < 5; i++) {
-            tg_rng *whole_rng = tg_rng_new(5), *rng = tg_rng_new(5);
+            tg_rng *whole_rng = tg_rng_new(5);
+            tg_run *run = tg_run_new(5);
             tg_tensor *whole = tg_tensor_new((tg_dtype)dtype, tg_shape_make(2, sizes[i]), NULL);
             tg_tensor_fill_normal(whole, whole_rng, 0, 1, NULL);
-            tg_params *shards = tg_params_new(NULL, (tg_dtype)dtype);
+            tg_params *shards = tg_params_new(run, (tg_dtype)dtype);
             tg_mpi_table *table = tg_mpi_table_new(mpi, shards, "a", sizes[i][0], sizes[i][1], &error);
             assert_string_equal(error.text, "");
             const tg_tensor *shard = tg_mpi_table_shard(table);
@@ -33,12 +34,12 @@ static void test_initial_values(void **state)
             for (int64_t k = 0; k < tg_tensor_count(shard); k++) {
                 assert_true(tg_tensor_value_at(shard, k) == tg_tensor_value_at(whole, first + k));
             }
-            assert_int_equal(tg_rng_position(rng), tg_rng_position(whole_rng));
+            assert_int_equal(tg_rng_position(tg_run_rng(run)), tg_rng_position(whole_rng));
             assert_true(tg_mpi_sum(mpi, (double)tg_tensor_size(shard, 0), &error) == (double)sizes[i][0]);
             tg_mpi_table_free(table);
             tg_params_free(shards);
             tg_release(whole);
-            tg_rng_free(rng), tg_rng_free(whole_rng);
+            tg_run_free(run), tg_rng_free(whole_rng);
         }
     }
     tg_mpi_free(mpi);
@@ -164,7 +165,7 @@ static void train_sharded(const setting *o, result *r)
 {
     tg_mpi *mpi = mpi_make(4000);
     tg_run *run = tg_run_new(9);
-    tg_params *params = tg_params_new(run, o->dtype), *shards = tg_params_new(NULL, o->dtype);
+    tg_params *params = tg_params_new(run, o->dtype), *shards = tg_params_new(run, o->dtype);
     net n = {.kind = o->kind};
     n.sharded = tg_mpi_table_new(mpi, shards, "table", ROWS, WIDTH, &error);
     n.head = tg_nn_linear_make(params, "head", WIDTH, V, NULL);
@@ -229,7 +230,7 @@ static void test_training(void **state)
 typedef struct fixture {
     tg_mpi *mpi;
     tg_params *shards;
-    tg_rng *rng;
+    tg_run *run;
     tg_mpi_table *table;
     tg_tape *tape;
 } fixture;
@@ -237,7 +238,8 @@ typedef struct fixture {
 static fixture fixture_make(void)
 {
     tg_error_clear(&error);
-    fixture f = {.mpi = mpi_make(64), .shards = tg_params_new(NULL, TG_F32), .rng = tg_rng_new(1)};
+    fixture f = {.mpi = mpi_make(64), .run = tg_run_new(1)};
+    f.shards = tg_params_new(f.run, TG_F32);
     f.table = tg_mpi_table_new(f.mpi, f.shards, "a", 20, 2, &error);
     f.tape = tg_tape_new(NULL, NULL);
     assert_string_equal(error.text, "");
@@ -249,7 +251,7 @@ static void fixture_free(fixture *f)
     tg_tape_free(f->tape);
     tg_mpi_table_free(f->table);
     tg_params_free(f->shards);
-    tg_rng_free(f->rng);
+    tg_run_free(f->run);
     tg_mpi_free(f->mpi);
 }
 
@@ -319,6 +321,7 @@ static void test_errors_on_all_ranks(void **state)
     assert_non_null(tg_mpi_embedding(f.tape, f.table, good, NULL));
     assert_false(tg_mpi_table_reduce(f.table, &reduce, &error));
     assert_error(&error, TG_ERROR_VALUE, "the share is -3");
+    assert_params_error(f.shards, TG_ERROR_VALUE, "the share is -3");
 
     assert_null(tg_mpi_embedding(f.tape, NULL, good, NULL));
     assert_tape_error(f.tape, TG_ERROR_STATE, "mpi_embedding: the table is NULL");
@@ -333,8 +336,10 @@ static void test_errors_on_all_ranks(void **state)
     assert_error(&error, TG_ERROR_STATE, "mpi_table_new: the tg_mpi is NULL");
     assert_null(tg_mpi_table_new(f.mpi, f.shards, "b", ranks - 1, 2, &error));
     assert_error(&error, TG_ERROR_SHAPE, "every rank must own a row");
+    assert_params_error(f.shards, TG_ERROR_SHAPE, "every rank must own a row");
     assert_null(tg_mpi_table_new(f.mpi, f.shards, "a", 20, 2, &error));
     assert_error(&error, TG_ERROR_VALUE, "the name 'a.weight' is in use");
+    clear_params_error(f.shards);
     assert_true(isnan(tg_mpi_clip_grad_norm(f.mpi, f.shards, f.shards, -1, &error)));
     assert_error(&error, TG_ERROR_VALUE, "mpi_clip_grad_norm: rank 0: max_norm -1; it must be at least 0");
     tg_release(ids), tg_release(good);
@@ -350,6 +355,7 @@ static bool one_step(fixture *f, tg_tensor *ids)
     config.cause = tg_tape_error(f->tape);
     bool good = tg_mpi_table_reduce(f->table, &config, &error);
     clear_tape_error(f->tape);
+    clear_params_error(f->shards);
     return good;
 }
 
@@ -453,8 +459,8 @@ static void test_out_of_memory_at_first(void **state)
     for (size_t k = 1; !finished; k++) {
         allocator_arm(&counting, 0, false);
         tg_mpi *mpi = mpi_make(64);
-        tg_rng *rng = tg_rng_new(5);
-        tg_params *shards = tg_params_new(NULL, TG_F32);
+        tg_run *run = tg_run_new(5);
+        tg_params *shards = tg_params_new(run, TG_F32);
         allocator_arm(&counting, rank == ranks - 1 ? k : 0, true);
         tg_mpi_table *table = tg_mpi_table_new(mpi, shards, "a", 20, 2, &error);
         finished = table != NULL;
@@ -467,7 +473,7 @@ static void test_out_of_memory_at_first(void **state)
         }
         tg_mpi_table_free(table);
         tg_params_free(shards);
-        tg_rng_free(rng);
+        tg_run_free(run);
         tg_mpi_free(mpi);
         assert_int_equal(counting.live, 0);
     }

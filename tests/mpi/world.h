@@ -11,6 +11,7 @@
 
 typedef struct world {
     tg_mpi *mpi;
+    tg_run *run; /* of the shards */
     tg_params *params, *shards, *stranger, *failed;
     tg_tensor *dense, *rows; /* the parameters: (COUNT,) and (8,2) */
     tg_mpi_table *table, *other;
@@ -21,14 +22,15 @@ typedef struct world {
 static inline world world_make(void)
 {
     tg_error error = TG_NO_ERROR;
-    world w = {.mpi = mpi_make(64), .params = tg_params_new(NULL, TG_F32), .shards = tg_params_new(NULL, TG_F32)};
+    world w = {.mpi = mpi_make(64), .run = tg_run_new(3), .params = tg_params_new(NULL, TG_F32)};
+    w.shards = tg_params_new(w.run, TG_F32);
     w.stranger = tg_params_new(NULL, TG_F64);
     tg_params_add(w.stranger, "dense", TG_SHAPE(3));
     w.failed = tg_params_new(NULL, TG_F32);
     tg_params_add(w.failed, "", TG_SHAPE(1));
     w.dense = tg_params_add(w.params, "dense", TG_SHAPE(COUNT));
     w.rows = tg_params_add(w.params, "rows", TG_SHAPE(8, WIDTH));
-    tg_rng *rng = tg_rng_new(3), *again = tg_rng_new(3);
+    tg_rng *again = tg_rng_new(3);
     w.table = tg_mpi_table_new(w.mpi, w.shards, "table", ROWS, WIDTH, &error);
     w.other = tg_mpi_table_new(w.mpi, w.shards, "other", ROWS, WIDTH, &error);
     w.whole = tg_tensor_new(TG_F32, TG_SHAPE(ROWS, WIDTH), NULL);
@@ -36,7 +38,7 @@ static inline world world_make(void)
     w.tape = tg_tape_new(NULL, NULL);
     assert_true(tg_mpi_broadcast(w.mpi, w.params, &error));
     assert_string_equal(error.text, "");
-    tg_rng_free(rng), tg_rng_free(again);
+    tg_rng_free(again);
     return w;
 }
 
@@ -47,6 +49,14 @@ static inline void world_free(world *w)
     tg_mpi_free(w->mpi);
     tg_params_free(w->params), tg_params_free(w->shards), tg_params_free(w->stranger), tg_params_free(w->failed);
     tg_release(w->whole);
+    tg_run_free(w->run);
+}
+
+/* Clears the error that a collective call has left in the runs. */
+static inline void world_clear(world *w)
+{
+    clear_params_error(w->params), clear_params_error(w->shards), clear_params_error(w->stranger);
+    clear_tape_error(w->tape);
 }
 
 /* ---- gradients ---- */

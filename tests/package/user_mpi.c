@@ -12,8 +12,8 @@ int main(void)
     int size = tg_mpi_size(mpi);
     double ranks = tg_mpi_sum(mpi, 1, &error);
     /* a table on all ranks, saved and loaded */
-    tg_rng *rng = tg_rng_new(1);
-    tg_params *shards = tg_params_new(NULL, TG_F32);
+    tg_run *run = tg_run_new(1);
+    tg_params *shards = tg_params_new(run, TG_F32);
     tg_mpi_table *table = tg_mpi_table_new(mpi, shards, "table", 10, 2, &error);
     tg_checkpoint_part part = tg_checkpoint_params("shards", shards);
     bool is_loaded = tg_mpi_checkpoint_save(mpi, "user_mpi.safetensors", &part, 1, &error) &&
@@ -26,7 +26,7 @@ int main(void)
     tg_checkpoint_folder_free(folder);
     tg_mpi_table_free(table);
     tg_params_free(shards);
-    tg_rng_free(rng);
+    tg_run_free(run);
     if (error.code != TG_OK || !is_loaded || ranks != (double)size) {
         fprintf(stderr, "%d ranks, %g counted, %s\n", size, ranks, error.text);
         MPI_Abort(MPI_COMM_WORLD, 1);

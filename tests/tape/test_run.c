@@ -1,5 +1,5 @@
-/* A run: what its objects share. Each step below moves a table by SGD, so a weight that must not move has the bits that it
- * had. */
+/* A run: what its objects share. Each step below moves a table by SGD, so a weight that must not move has the bits that
+ * it had. */
 #include <pthread.h>
 #include <string.h>
 
@@ -192,7 +192,8 @@ static void test_loader_of_a_run(void **state)
         assert_true(tg_tensor_resize_rows(table, 2, NULL));
         assert_false(tg_loader_next(loader, &batch));
         assert_int_equal(tg_loader_error(loader)->code, TG_ERROR_STATE);
-        /* as "while (!tg_loader_next(...))" after an error: each call returns false, so a loop must look at the error */
+        /* as "while (!tg_loader_next(...))" after an error: each call returns false, so a loop must look at the error
+         * */
         assert_false(tg_loader_next(loader, &batch));
         assert_true(backward(&p, p.tape, p.good) == !joined);
         assert_true(tg_optim_step(p.optim) == !joined && has_moved(&p) == !joined);
@@ -204,8 +205,8 @@ static void test_loader_of_a_run(void **state)
     }
 }
 
-/* Two params of one run, as a generator and a discriminator have: an error of one stops the optimizers of both. Two params
- * of two runs know nothing of each other. */
+/* Two params of one run, as a generator and a discriminator have: an error of one stops the optimizers of both. Two
+ * params of two runs know nothing of each other. */
 static void test_two_params(void **state)
 {
     (void)state;
@@ -251,7 +252,8 @@ static void test_stream_inside_a_step(void **state)
 
 /* ---- what was refused ---- */
 
-/* The objects of a refused constructor, and those that are made while there is an error, refuse each call after a clear. */
+/* The objects of a refused constructor, and those that are made while there is an error, refuse each call after a
+ * clear. */
 static void test_refused_objects(void **state)
 {
     (void)state;
@@ -452,7 +454,8 @@ static void test_rescue(void **state)
 
 /* ---- lives ---- */
 
-/* A run is freed first or last by the program, or only by its objects; a stream outlives the run that it was made from. */
+/* A run is freed first or last by the program, or only by its objects; a stream outlives the run that it was made from.
+ * */
 static void test_lives(void **state)
 {
     (void)state;
