@@ -174,7 +174,7 @@ bool op_counts_report(const op_counts *c, const char *path, tg_error *error)
 {
     tg_file_writer file;
     if (!tg_file_writer_begin(&file, "op_counts_report", path, error)) {
-        return tg_tape_set_error(c->tape, error);
+        return tg_run_set_error(tg_tape_run(c->tape), error);
     }
     if (!write_records(c, &file, error)) {
         tg_file_writer_abandon(&file);

@@ -70,7 +70,6 @@ static void train(tg_tape *t, const tg_gpt *model, tg_params *params, story *dat
     tg_adamw_config adamw = tg_adamw_config_default();
     adamw.weight_decay = 0.1;
     tg_optim *optim = tg_adamw_new(params, &adamw);
-    /* the errors of all objects meet in the tape */
     int64_t step = 0;
     for (int epoch = 1; epoch <= PASSES && step < stop; epoch++) {
         for (tg_batch batch; step < stop && tg_loader_next(data->train, &batch); step++) {

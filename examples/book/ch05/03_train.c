@@ -61,7 +61,6 @@ int main(int argc, char **argv)
     adamw.lr = book ? 0.0004 : 0.003;
     adamw.weight_decay = 0.1;
     r.optim = tg_adamw_new(params, &adamw);
-    /* the errors of all objects meet in the tape */
     check(tg_tape_error(r.tape));
 
     cell(77);
