@@ -180,6 +180,7 @@ static void refused(tg_tensor *const *tensors, int count, tg_run *run, tg_loader
     tg_batch batch;
     assert_int_equal(tg_loader_batches(loader), 0);
     assert_false(tg_loader_next(loader, &batch));
+    clear_loader_error(loader);
     tg_loader_free(loader);
 }
 
@@ -199,7 +200,8 @@ static void test_errors(void **state)
     refused(&three, 0, run, config, TG_ERROR_VALUE, NEW "0 tensors; at least 1 is needed");
     refused((tg_tensor *[]){three, NULL}, 2, run, config, TG_ERROR_STATE, NEW "the tensor in the array is NULL");
     refused(NULL, 1, run, config, TG_ERROR_STATE, NEW "the array of tensors is NULL");
-    refused(&three, 1, NULL, config, TG_ERROR_STATE, NEW "the generator is NULL");
+    refused(&three, 1, NULL, config_of(2, true, false), TG_ERROR_STATE,
+            NEW "shuffle needs a generator; give the loader a run");
     refused(&three, 1, run, config_of(0, false, false), TG_ERROR_VALUE,
             NEW "batch_size 0; it must be set to at least 1");
     refused(&three, 1, run, config_of(4, false, true), TG_ERROR_SHAPE,

@@ -329,7 +329,8 @@ static void test_bad_configs(void **state)
     /* the sizes have no defaults */
     refuse(ids, 50, run, NULL, TG_ERROR_VALUE, "context 0");
     refuse(NULL, 50, run, NULL, TG_ERROR_STATE, "loader_new: the array of ids is NULL");
-    refuse(ids, 50, NULL, &bad[0].config, TG_ERROR_STATE, "loader_new: the generator is NULL");
+    tg_loader_config shuffled = config_of(4, 1, 1, true, false);
+    refuse(ids, 50, NULL, &shuffled, TG_ERROR_STATE, "loader_new: shuffle needs a generator");
     tg_loader *loader = tg_loader_new_from_file(run, NULL, &bad[0].config);
     assert_loader_error(loader, TG_ERROR_STATE, "loader_new_from_file: the token file is NULL");
     tg_loader_free(loader);

@@ -101,6 +101,7 @@ static inline tg_params *params_of(world *w, const mistake *m)
 static inline void change(world *w, const mistake *m, bool back)
 {
     if (m->what == FROZEN) {
+        clear_params_error(w->params); /* of the call, which was refused */
         assert_true(tg_params_set_frozen(w->params, "dense", !back));
     } else if (m->what == RESIZED) {
         tg_tensor_zero_grad(w->dense);

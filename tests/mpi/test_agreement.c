@@ -199,8 +199,8 @@ static void assert_wrong(world *w, const row *r, int wrong_rank)
     bool done = is_wrong && r->mistake.what == ANOTHER_CALL && !has_steps_before
                     ? make_another_call(w, r->call, &error)
                     : r->call(w, is_wrong ? &r->mistake : &none, &error);
-    if (r->call == call_reduce || r->call == call_begin || r->call == call_check) {
-        assert_string_equal(tg_params_error(w->params)->text, is_wrong && r->mistake.what == NULLED ? "" : error.text);
+    if (strcmp(r->mistake.argument, "config") == 0 && (r->call == call_reduce || r->call == call_begin)) {
+        assert_string_equal(tg_params_error(w->params)->text, error.text);
     }
     world_clear(w);
     if (done) {

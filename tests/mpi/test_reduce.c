@@ -536,6 +536,7 @@ static void test_out_of_memory(void **state)
         if (!finished) {
             failures++;
             assert_error(&error, TG_ERROR_MEMORY, "mpi_reduce: step 1, rank 0: ");
+            clear_params_error(f.params);
             assert_true(tg_mpi_reduce(f.mpi, f.params, NULL, &error));
         }
         assert_sum(f.table, "r-", 0, 1.0 / ranks, false);

@@ -418,7 +418,8 @@ static void test_out_of_memory(void **state)
         allocator_arm(&counting, 0, false);
         if (!finished) {
             failures++;
-            assert_error(&error, TG_ERROR_MEMORY, "mpi_table_reduce: rank 0: ");
+            /* that of the lookup, on which all ranks have agreed already, stays as it is */
+            assert_error(&error, TG_ERROR_MEMORY, ": rank 0: ");
             assert_int_equal(tg_tensor_grad_kind(tg_mpi_table_shard(f.table)), TG_GRAD_NONE);
             assert_true(one_step(&f, ids));
         }
