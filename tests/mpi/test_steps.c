@@ -203,7 +203,7 @@ static void report_hang(int signal_number)
     _exit(1);
 }
 
-/* An op of the last rank fails, on a tape of a stream: all ranks end the step with its error, and none moves a weight. */
+/* An op of the last rank fails, on a tape of a stream: all ranks end the step with its error, and no weight moves. */
 static void test_failing_op(void **state)
 {
     (void)state;
