@@ -240,14 +240,8 @@ tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor
 
 tg_tensor *tg_params_add_alias(tg_params *params, const char *name, const char *existing)
 {
-    if (!check_name(params, name)) {
-        return NULL;
-    }
-    const tg_entry *entry = find_entry(params, "params_add_alias", existing);
-    if (!entry) {
-        return NULL;
-    }
-    return tg_params_add_entry(params, name, tg_retain(entry->tensor), TG_ENTRY_ALIAS);
+    const tg_entry *entry = check_name(params, name) ? find_entry(params, "params_add_alias", existing) : NULL;
+    return entry ? tg_params_add_entry(params, name, tg_retain(entry->tensor), TG_ENTRY_ALIAS) : NULL;
 }
 
 /* ---- returning to an earlier state ---- */
