@@ -104,7 +104,7 @@ tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const t
     tg_optim *optim = tg_alloc_zeroed(1, sizeof *optim);
     if (optim) {
         optim->params = params;
-        optim->run = tg_params_run(params);
+        optim->run = tg_run_keep(tg_params_run(params));
         optim->method = method;
         optim->config = *config;
         optim->states = states;
@@ -164,6 +164,7 @@ void tg_optim_free(tg_optim *optim)
     tg_free(optim->groups);
     tg_free(optim->slot_of_name);
     tg_free(optim->group_of_name);
+    tg_run_free(optim->run);
     tg_free(optim);
 }
 

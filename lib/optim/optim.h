@@ -97,7 +97,7 @@ typedef struct tg_group {
 } tg_group;
 
 struct tg_optim {
-    tg_run *run; /* that of the params */
+    tg_run *run; /* that of the params, kept: they may be freed first */
     tg_params *params;
     const tg_optim_method *method;
     tg_optim_config config;
