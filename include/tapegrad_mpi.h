@@ -36,8 +36,8 @@
  * begins with "MPI: ..."; the program should then call MPI_Abort. MPI reports a process that dies.
  *
  * Determinism. The library adds the ranks' numbers in the order of the ranks, and uses MPI only to move them. So with
- * the same number of ranks a run repeats bit for bit if the computation of each rank does. With another number of ranks
- * sums are rounded differently, unless tg_mpi_add_sample orders them.
+ * the same number of ranks a training repeats bit for bit if the computation of each rank does. With another number of
+ * ranks sums are rounded differently, unless tg_mpi_add_sample orders them.
  *
  * Random numbers. Each rank should drop different units, so make the tape of each rank with a stream of its own:
  * tg_run_new_stream(run, tg_mpi_seed(seed, rank)). The generator of the loader and of the initial values has the same
@@ -173,9 +173,9 @@ TG_API void tg_mpi_on_gradient(void *mpi, tg_tensor *leaf);
 
 /* ---- gradients in a fixed order ---------------------------------------------------------------------------------- */
 
-/* Adds the gradients of the params to the samples of this step, and sets them to none. With it a run has the same bits
- * on 1, 2, 4 ... ranks. Each rank, even a single one, runs forward and backward for one window at a time, in the order
- * of its batch, and calls this function after each backward:
+/* Adds the gradients of the params to the samples of this step, and sets them to none. With it a training has the same
+ * bits on 1, 2, 4 ... ranks. Each rank, even a single one, runs forward and backward for one window at a time, in the
+ * order of its batch, and calls this function after each backward:
  *
  *     for each of this rank's samples / ranks windows:
  *         tg_backward(t, loss of the window, NULL);
@@ -258,7 +258,7 @@ TG_API bool tg_mpi_table_reduce(tg_mpi_table *table, const tg_mpi_reduce_config 
 TG_API double tg_mpi_clip_grad_norm(tg_mpi *mpi, tg_params *params, tg_params *shards, double max_norm,
                                     tg_error *error);
 
-/* ---- checkpoints of a run with tables ---------------------------------------------------------------------------- */
+/* ---- checkpoints of a training with tables ----------------------------------------------------------------------- */
 
 /* tg_checkpoint_save_together and tg_checkpoint_load_together (tapegrad/checkpoint.h) by all ranks: one file with the
  * whole tables, and the state of their optimizers. Any number of ranks can load it, and so can one process with an
@@ -274,7 +274,7 @@ TG_API bool tg_mpi_checkpoint_load(tg_mpi *mpi, const char *path, const tg_check
  *
  *     tg_checkpoint_folder_config config = tg_checkpoint_folder_config_default();
  *     config.group = tg_mpi_checkpoint_group(mpi);
- *     tg_checkpoint_folder *folder = tg_checkpoint_folder_open("run", &config, &error);
+ *     tg_checkpoint_folder *folder = tg_checkpoint_folder_open("training", &config, &error);
  *
  * Owned by the tg_mpi, which must outlive the folder. The three calls on the folder are collective, except
  * tg_checkpoint_folder_free; rank 0 holds the lock, and its steps count. The ranks agree through this group: a config

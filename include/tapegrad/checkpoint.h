@@ -144,12 +144,12 @@ TG_API bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_pa
 TG_API char *tg_checkpoint_read_text(const char *path, const char *name, tg_error *error);
 TG_API char *tg_checkpoint_read_bytes(const char *path, const char *name, int64_t *size, tg_error *error);
 
-/* ---- the folder of a run ----------------------------------------------------------------------------------------- */
-/* A run writes "step-00000100.safetensors", "step-00000200.safetensors", ..., and two small files: "last" with the
+/* ---- the folder of a training ------------------------------------------------------------------------------------ */
+/* A training writes "step-00000100.safetensors", "step-00000200.safetensors", ..., and two small files: "last" with the
  * names of the last ones in the order in which they were written, and "best" with the name of the best one. The last
  * checkpoints and the best one stay, older ones are removed.
  *
- * The last ones are those that were written last, whatever their steps are. So a run can go back to an earlier
+ * The last ones are those that were written last, whatever their steps are. So a training can go back to an earlier
  * checkpoint, or start again at step 0 in its folder: what it saves is kept and is the last one, and the checkpoints
  * that it leaves behind are removed one after the other. tg_checkpoint_folder_clear removes them at once. */
 
@@ -168,10 +168,10 @@ typedef struct tg_checkpoint_folder_config {
 
 TG_API tg_checkpoint_folder_config tg_checkpoint_folder_config_default(void);
 
-/* Opens the folder of a run for writing, and creates it if it does not exist. Yours to free. The folder is locked until
+/* Opens the folder of a training for writing, and creates it if it does not exist. Yours to free. It is locked until
  * then, or until the process and those that it has forked have ended: another program, or another call, gets STATE. A
- * forked process cannot write to it (STATE); its tg_checkpoint_folder_free frees memory only. Removes what a run that
- * was killed left behind. NULL after an error: VALUE for an invalid option, FILE, MEMORY. */
+ * forked process cannot write to it (STATE); its tg_checkpoint_folder_free frees memory only. Removes what a training
+ * that was killed left behind. NULL after an error: VALUE for an invalid option, FILE, MEMORY. */
 TG_API tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_checkpoint_folder_config *config,
                                                        tg_error *error);
 TG_API void tg_checkpoint_folder_free(tg_checkpoint_folder *folder);

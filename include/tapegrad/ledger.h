@@ -1,11 +1,11 @@
-/* ledger: a trace of a run, one line per op, to compare two runs.
+/* ledger: a trace of a training, one line per op, to compare two trainings.
  *
- * If two runs should give the same numbers and do not, their ledgers show the first op that differs: runs of two
- * versions, on two machines, or of tapegrad and PyTorch. Write a ledger of each run, and compare the files.
+ * If two trainings should give the same numbers and do not, their ledgers show the first op that differs: those of two
+ * versions, on two machines, or of tapegrad and PyTorch. Write a ledger of each of them, and compare the files.
  * tests/goldens/make_ledger.py writes the ledger of a GPT in PyTorch.
  *
  * ```c
- * FILE *file = fopen("run.ledger", "w");
+ * FILE *file = fopen("first.ledger", "w");
  * tg_ledger *ledger = tg_ledger_open(tape, file);
  * tg_softmax(tape, x, -1);
  * bool is_written = tg_ledger_close(ledger, &error);
@@ -40,7 +40,7 @@
  *
  *     op, shape    the programs differ: an op is missing, or in another order
  *     dtype        a conversion is missing
- *     draws        only one run was in training mode, or the op draws differently
+ *     draws        only one tape was in training mode, or the op draws differently
  *     position     the seeds were set at different points, or something drew between two ops
  *     sum, size    the op computes something else, or reads another parameter; its other inputs were equal
  */

@@ -10,8 +10,8 @@
  * tg_tensorboard_free(log);
  * ```
  *
- * `tensorboard --logdir runs` shows the runs, one folder each. When a call returns, its record is complete in the file.
- * A call that fails writes no record, and adds no table to projector_config.pbtxt.
+ * `tensorboard --logdir runs` shows the trainings, one folder each. When a call returns, its record is complete in the
+ * file. A call that fails writes no record, and adds no table to projector_config.pbtxt.
  *
  * The calls report STATE for a NULL, VALUE for a step below 0 and for a tag that is empty or not UTF-8, and FILE if the
  * system refuses a file.
@@ -27,9 +27,9 @@ extern "C" {
 
 typedef struct tg_tensorboard tg_tensorboard;
 
-/* Opens the folder of a run, and begins a new file of events in it, events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER.
- * The folder and its parents are created if necessary. TensorBoard joins the files of a folder, so a run that continues
- * opens its folder again. Yours to free. */
+/* Opens the folder of a training, and begins a new file of events: events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER. The
+ * folder and its parents are created if necessary. TensorBoard joins the files of a folder, so a training that
+ * continues opens its folder again. Yours to free. */
 TG_API tg_tensorboard *tg_tensorboard_open(const char *folder, tg_error *error);
 TG_API void tg_tensorboard_free(tg_tensorboard *log);
 
