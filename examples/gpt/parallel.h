@@ -28,12 +28,12 @@ uint64_t parallel_seed(uint64_t seed);
 /* Gives all ranks the parameters of rank 0, before training. Returns false after printing an error. */
 bool parallel_share(tg_params *params);
 
-/* tg_backward, the first or the last of a step. In the last one gradients are sent while others are computed. */
-bool parallel_backward(tg_tape *t, tg_tensor *loss, tg_params *params, bool last);
+/* tg_backward, the last of a step or one before. In the last one gradients are sent while others are computed. Returns
+ * false, on all ranks, after rank 0 has printed the error: the `cause` of any rank, or that of its tape. */
+bool parallel_backward(tg_tape *t, tg_tensor *loss, tg_params *params, bool last, const tg_error *cause);
 
-/* Replaces the gradients by their mean over the ranks. Returns false, on all ranks, after rank 0 has printed the error:
- * the `cause` of any rank. */
-bool parallel_reduce(tg_params *params, const tg_error *cause);
+/* Replaces the gradients by their mean over the ranks. Returns false, on all ranks, after rank 0 has printed the error. */
+bool parallel_reduce(tg_params *params);
 
 /* Returns true if all ranks have the same parameters. Returns false, on all ranks, after rank 0 has printed which
  * differ. */

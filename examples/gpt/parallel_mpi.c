@@ -74,22 +74,30 @@ bool parallel_share(tg_params *params)
     return tg_mpi_broadcast(mpi, params, &error) || fail(&error);
 }
 
-bool parallel_backward(tg_tape *t, tg_tensor *loss, tg_params *params, bool last)
+/* A rank that fails before the last backward begins the reduction at once, and the others when they come to theirs: so
+ * all are in the same call, and get the error. */
+bool parallel_backward(tg_tape *t, tg_tensor *loss, tg_params *params, bool last, const tg_error *cause)
 {
-    tg_backward_config config = tg_backward_config_default();
-    if (last && tg_mpi_begin(mpi, params, NULL, NULL)) {
-        config.on_gradient = tg_mpi_on_gradient;
-        config.context = mpi;
+    if (!last && cause->code == TG_OK && tg_backward(t, loss, NULL)) {
+        return true;
     }
-    return tg_backward(t, loss, &config);
+    tg_error error = TG_NO_ERROR;
+    tg_mpi_reduce_config reduce = tg_mpi_reduce_config_default();
+    reduce.cause = cause;
+    if (!tg_mpi_begin(mpi, params, &reduce, &error)) {
+        return fail(&error);
+    }
+    tg_backward_config config = tg_backward_config_default();
+    config.on_gradient = tg_mpi_on_gradient;
+    config.context = mpi;
+    tg_backward(t, loss, &config); /* its error is one of the run, so that of the reduction */
+    return true;
 }
 
-bool parallel_reduce(tg_params *params, const tg_error *cause)
+bool parallel_reduce(tg_params *params)
 {
     tg_error error = TG_NO_ERROR;
-    tg_mpi_reduce_config config = tg_mpi_reduce_config_default();
-    config.cause = cause;
-    return tg_mpi_reduce(mpi, params, &config, &error) || fail(&error);
+    return tg_mpi_reduce(mpi, params, NULL, &error) || fail(&error);
 }
 
 bool parallel_check(const tg_params *params)

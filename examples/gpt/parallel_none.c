@@ -36,16 +36,15 @@ bool parallel_share(tg_params *params)
     return params != NULL;
 }
 
-bool parallel_backward(tg_tape *t, tg_tensor *loss, tg_params *params, bool last)
+bool parallel_backward(tg_tape *t, tg_tensor *loss, tg_params *params, bool last, const tg_error *cause)
 {
     (void)params, (void)last;
-    return tg_backward(t, loss, NULL);
+    return parallel_agree(cause) && (tg_backward(t, loss, NULL) || complain("%s", tg_tape_error(t)->text));
 }
 
-bool parallel_reduce(tg_params *params, const tg_error *cause)
+bool parallel_reduce(tg_params *params)
 {
-    (void)params;
-    return parallel_agree(cause);
+    return params != NULL;
 }
 
 bool parallel_check(const tg_params *params)

@@ -130,14 +130,17 @@ static bool prepare(training *r)
     }
     int64_t stride = o->stride != AS_CONFIGURED ? o->stride : r->c.training.file ? config.context : 1;
     r->windows = part_loader(&r->c.training, config.context, stride, o->batch, true, r->m.run);
-    r->optim = optimizer_make(o, r->m.params);
+    r->optim = r->windows ? optimizer_make(o, r->m.params) : NULL;
+    if (!r->optim) {
+        return false;
+    }
     r->schedule = make_schedule(o, config.width);
     /* The ranks drop other units. The generator of the model draws the same windows on all of them. */
     r->dropout = tg_run_new_stream(r->m.run, parallel_seed((uint64_t)o->seed));
     r->t = tape_new(parallel_rank() > 0 ? r->dropout : r->m.run, r->o->reproducible);
     r->sampling = tg_run_new_stream(r->m.run, (uint64_t)o->seed);
     r->quiet = r->t ? quiet_tape_new(r->sampling, r->o->reproducible) : NULL;
-    if (!r->windows || !r->optim || !r->quiet || !history_make(&r->h, o->steps)) {
+    if (!r->quiet || !history_make(&r->h, o->steps)) {
         return false;
     }
     if (tg_tape_error(r->t)->code != TG_OK) {
@@ -206,39 +209,34 @@ static bool log_weights(training *r)
 
 /* ---- steps ---- */
 
-/* Sets an error with the op that computed the first NaN, and returns false. Call it before the tape is reset. */
-static bool diverged(const training *r, const char *what, double value, tg_error *error)
+/* Sets an error with the op that computed the first NaN. Call it before the tape is reset. */
+static void diverged(const training *r, const char *what, double value, tg_error *error)
 {
     tg_nan_report where;
     bool found = tg_find_nan(r->t, &where);
     error->code = TG_ERROR_VALUE;
     snprintf(error->text, sizeof error->text, "step %lld: the %s is %s%s%.250s; a smaller --lr may help",
              (long long)r->h.steps + 1, what, isnan(value) ? "nan" : "inf", found ? ": " : "", found ? where.text : "");
-    return false;
 }
 
-/* Runs one batch forward and backward. Adds to the gradients, and adds the batch's loss / --accumulate to `loss`. */
-static bool pass(training *r, bool last, double *loss, tg_error *error)
+/* Runs one batch forward and backward. Adds to the gradients, and adds the batch's loss / --accumulate to `loss`. Returns
+ * false, on all ranks, after printing an error. A rank whose batch fails has no loss, and still begins the reduction. */
+static bool pass(training *r, bool last, double *loss)
 {
+    tg_error cause = TG_NO_ERROR;
     tg_batch batch;
     /* false at the end of a pass; the next call begins another pass */
-    while (!tg_loader_next(r->windows, &batch)) {
-        if (tg_tape_error(r->t)->code != TG_OK) {
-            *error = *tg_tape_error(r->t);
-            return false;
-        }
+    while (!tg_loader_next(r->windows, &batch) && tg_tape_error(r->t)->code == TG_OK) {
     }
     tg_tape_reset(r->t);
     /* (B,T) -> (B,T,V) -> a scalar */
     tg_tensor *mean = tg_cross_entropy(r->t, tg_gpt_forward(r->t, r->m.gpt, batch.inputs, NULL), batch.targets, NULL);
     double value = mean ? tg_tensor_item(mean, NULL) : 0;
     if (!isfinite(value)) {
-        return diverged(r, "loss", value, error);
+        diverged(r, "loss", value, &cause);
     }
     *loss += value / (double)r->o->accumulate;
-    bool good = parallel_backward(r->t, mean, r->m.params, last);
-    *error = *tg_tape_error(r->t);
-    return good;
+    return parallel_backward(r->t, mean, r->m.params, last, &cause);
 }
 
 static bool step(training *r)
@@ -250,9 +248,12 @@ static bool step(training *r)
      * depend on them. */
     tg_rng_seed(tg_run_rng(r->dropout), parallel_seed((uint64_t)(o->seed + r->h.steps)));
     tg_optim_zero_grad(r->optim);
-    for (int64_t i = 0; i < o->accumulate && pass(r, i == o->accumulate - 1, &loss, &error); i++) {
+    for (int64_t i = 0; i < o->accumulate; i++) {
+        if (!pass(r, i == o->accumulate - 1, &loss)) {
+            return false;
+        }
     }
-    if (!parallel_reduce(r->m.params, &error)) {
+    if (!parallel_reduce(r->m.params)) {
         return false;
     }
     loss = parallel_sum(loss) / parallel_ranks();
