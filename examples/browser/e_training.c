@@ -239,7 +239,7 @@ static bool build(const char *text, size_t length, double lr, tg_error *error)
     tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "tok_emb", vocabulary, WIDTH, NULL);
     tg_nn_positional positions = tg_nn_positional_make(params, "pos_emb", TG_POSITION_LEARNED, CONTEXT, WIDTH, NULL);
-    tg_nn_linear head = tg_nn_linear_make(params, "head", WIDTH, vocabulary, NULL);
+    tg_nn_linear head = tg_nn_linear_make(params, "head", WIDTH, vocabulary, TG_BIAS);
     /* end */
     tg_adam_config config = tg_adam_config_default();
     config.lr = lr;

@@ -27,7 +27,7 @@ int main(int argc, char **argv)
     tg_tensor *targets = tg_constant_i32(r.data, TG_SHAPE(TEXTS), topics);
 
     tg_nn_embedding_bag bag = tg_nn_embedding_bag_make(r.params, "bag", WORDS, 8, NULL);
-    tg_nn_linear head = tg_nn_linear_make(r.params, "head", 8, TOPICS, NULL);
+    tg_nn_linear head = tg_nn_linear_make(r.params, "head", 8, TOPICS, TG_BIAS);
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.05;
     r.optim = tg_adam_new(r.params, &adam);

@@ -27,8 +27,8 @@ int main(int argc, char **argv)
     recipe_options("pictures of the ten digits, read by two layers", NULL, argc, argv);
     recipe r = recipe_begin(123);
     tg_tape *t = r.tape;
-    tg_nn_linear hidden = tg_nn_linear_make(r.params, "hidden", HEIGHT * WIDTH, 32, NULL);
-    tg_nn_linear head = tg_nn_linear_make(r.params, "head", 32, 10, NULL);
+    tg_nn_linear hidden = tg_nn_linear_make(r.params, "hidden", HEIGHT * WIDTH, 32, TG_BIAS);
+    tg_nn_linear head = tg_nn_linear_make(r.params, "head", 32, 10, TG_BIAS);
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.01;
     r.optim = tg_adam_new(r.params, &adam);

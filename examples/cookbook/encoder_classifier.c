@@ -24,7 +24,7 @@ static model make(tg_params *params)
     model m = {.words = tg_nn_embedding_make(params, "words", WORDS, WIDTH, NULL)};
     m.positions = tg_nn_positional_make(params, "positions", TG_POSITION_LEARNED, LENGTH, WIDTH, NULL);
     m.layer = tg_nn_transformer_encoder_layer_make(params, "layer", WIDTH, HEADS, &config);
-    m.head = tg_nn_linear_make(params, "head", WIDTH, 2, NULL);
+    m.head = tg_nn_linear_make(params, "head", WIDTH, 2, TG_BIAS);
     return m;
 }
 

@@ -33,7 +33,7 @@ int main(int argc, char **argv)
     }
     recipe r = recipe_begin(123);
     tg_nn_embedding table = tg_nn_embedding_make(r.params, "table", 6, 3, NULL);
-    tg_nn_linear head = tg_nn_linear_make(r.params, "head", 3, 2, NULL);
+    tg_nn_linear head = tg_nn_linear_make(r.params, "head", 3, 2, TG_BIAS);
     tg_graph_config config = tg_graph_config_default();
     config.params = r.params;
     config.values = 6;

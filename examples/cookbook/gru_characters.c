@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     tg_tape *t = r.tape;
     tg_nn_embedding table = tg_nn_embedding_make(r.params, "table", CHARACTERS, 8, NULL);
     tg_nn_gru gru = tg_nn_gru_make(r.params, "gru", 8, WIDTH, NULL);
-    tg_nn_linear head = tg_nn_linear_make(r.params, "head", WIDTH, CHARACTERS, NULL);
+    tg_nn_linear head = tg_nn_linear_make(r.params, "head", WIDTH, CHARACTERS, TG_BIAS);
     tg_adam_config adam = tg_adam_config_default();
     adam.lr = 0.02;
     r.optim = tg_adam_new(r.params, &adam);

@@ -40,7 +40,7 @@ static void make(model *m, tg_params *params, bool is_relative, int64_t vocabula
     m->relative = tg_nn_positional_make(params, "layer", relative, SHIFT + T, WIDTH, &heads);
     m->norm = tg_nn_layer_norm_make(params, "norm", WIDTH, NULL);
     m->layer = tg_nn_transformer_encoder_layer_make(params, "layer", WIDTH, HEADS, &config);
-    m->head = tg_nn_linear_make(params, "head", WIDTH, vocabulary, NULL);
+    m->head = tg_nn_linear_make(params, "head", WIDTH, vocabulary, TG_BIAS);
 }
 
 /* x (N,T) -> (N,shift + T), with zeros in front */

@@ -55,7 +55,7 @@ bool model_make(model *m, tg_position kind, bool is_causal)
         m->blocks[i] = tg_nn_transformer_block_make(m->params, name, WIDTH, HEADS, &block);
     }
     m->norm = tg_nn_layer_norm_make(m->params, "norm", WIDTH, NULL);
-    m->head = tg_nn_linear_make(m->params, "head", WIDTH, TOKENS, NULL);
+    m->head = tg_nn_linear_make(m->params, "head", WIDTH, TOKENS, TG_BIAS);
     return tg_params_error(m->params)->code == TG_OK || complain("%s", tg_params_error(m->params)->text);
 }
 

@@ -9,11 +9,9 @@ model model_make(tg_run *run, int64_t vocabulary, int64_t dim, int64_t context, 
     small.std = 0.1;
     m.token = tg_nn_embedding_make(params, "tok_emb", vocabulary, dim, &small);
     m.position = tg_nn_positional_make(params, "pos_emb", TG_POSITION_LEARNED, context, dim, NULL);
-    m.hidden = tg_nn_linear_make(params, "hidden", dim, 2 * dim, NULL);
-    m.mix = tg_nn_linear_make(params, "mix", 2 * dim, 2 * dim, NULL);
-    tg_nn_linear_config no_bias = tg_nn_linear_config_default();
-    no_bias.bias = false;
-    m.head = tg_nn_linear_make(params, "head", 2 * dim, vocabulary, &no_bias);
+    m.hidden = tg_nn_linear_make(params, "hidden", dim, 2 * dim, TG_BIAS);
+    m.mix = tg_nn_linear_make(params, "mix", 2 * dim, 2 * dim, TG_BIAS);
+    m.head = tg_nn_linear_make(params, "head", 2 * dim, vocabulary, TG_NO_BIAS);
     m.averages = tg_params_add_buffer(params, "averages", TG_SHAPE(context, context));
     float *average = m.averages ? tg_tensor_data_mut(m.averages) : NULL;
     for (int64_t t = 0; average && t < context; t++) {

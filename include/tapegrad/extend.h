@@ -126,19 +126,13 @@ TG_API void *tg_alloc_zeroed(uint64_t count, size_t size);
 /* Frees a block. NULL is allowed. */
 TG_API void tg_free(void *block);
 
-/* Moves an array to a larger block: tg_grow without its test. */
-TG_API bool tg_grow_now(void *array, size_t *capacity, size_t used, size_t needed, size_t size);
-
 /* Gives an array a capacity of `needed` elements of `size` bytes, and keeps its first `used` elements; the capacity
  * doubles until it suffices. `array` is the address of the pointer to the first element, which may have any type:
  *
  *     tg_grow(&list->rows, &list->capacity, list->count, list->count + 1, sizeof *list->rows)
  *
  * Returns false and changes nothing when memory is exhausted. */
-static inline bool tg_grow(void *array, size_t *capacity, size_t used, size_t needed, size_t size)
-{
-    return needed <= *capacity || tg_grow_now(array, capacity, used, needed, size);
-}
+TG_API bool tg_grow(void *array, size_t *capacity, size_t used, size_t needed, size_t size);
 
 /* ---- finding an entry by its bytes ------------------------------------------------------------------------------- */
 /* A table with open addressing: slots that have numbers of entries, and -1 where they are empty. The entries stay where

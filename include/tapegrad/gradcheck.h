@@ -254,7 +254,7 @@ TG_API bool tg_gradcheck_arrays(const tg_gradcheck_kernels *kernels, tg_tensor *
  *
  * ```c
  * tg_params *doubles = tg_params_new(run, TG_F64);
- * tg_nn_linear head = tg_nn_linear_make(doubles, "head", 4, 3, NULL);
+ * tg_nn_linear head = tg_nn_linear_make(doubles, "head", 4, 3, TG_BIAS);
  * bool passed = tg_gradcheck_params(doubles, forward, &head, inputs, 1, NULL, NULL, &error);
  * tg_params_free(doubles);
  * ```

@@ -122,12 +122,8 @@ TG_API tg_tensor *tg_nn_embedding_bag_forward(tg_tape *tape, const tg_nn_embeddi
 
 /* ---- Linear: torch.nn.Linear ------------------------------------------------------------------------------------- */
 
-typedef struct tg_nn_linear_config {
-    /* private: tg_nn_linear_config_default() sets it */
-    tg_config_mark mark;
-    /* whether the module has a bias; default true */
-    bool bias;
-} tg_nn_linear_config;
+/* whether a module has a bias */
+typedef enum tg_bias { TG_BIAS, TG_NO_BIAS } tg_bias;
 
 typedef struct tg_nn_linear {
     tg_nn_module module;
@@ -141,11 +137,9 @@ typedef struct tg_nn_linear {
     double lora_scale;
 } tg_nn_linear;
 
-TG_API tg_nn_linear_config tg_nn_linear_config_default(void);
-
-/* Adds "<name>.weight" (out,in) and "<name>.bias" (out), drawn in this order, both uniform in +-1/sqrt(in). */
-TG_API tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, int64_t out,
-                                      const tg_nn_linear_config *config);
+/* Adds "<name>.weight" (out,in) and "<name>.bias" (out), drawn in this order, both uniform in +-1/sqrt(in). With
+ * TG_NO_BIAS the bias is neither added nor drawn. */
+TG_API tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, int64_t out, tg_bias bias);
 
 /* tg_linear: x weight^T + bias, x (..,in) -> (..,out). With LoRA, lora_scale (x lora_a^T) lora_b^T is added;
  * SHAPE if its matrices do not fit the weight. */

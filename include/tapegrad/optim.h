@@ -90,6 +90,8 @@ typedef struct tg_adam_config {
     double weight_decay;
     /* default false */
     bool amsgrad;
+    /* whether the weight decay is AdamW's (below); default false, and true of tg_adamw_config_default() */
+    bool decoupled;
     /* whether rows without a gradient catch up when they are next used (see below); default false */
     bool deferred;
 } tg_adam_config;
@@ -100,23 +102,11 @@ TG_API tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *config);
 /* torch.optim.AdamW (Loshchilov and Hutter 2019): Adam with another first line,
  *
  *     x = x * (1 - lr * weight_decay)
- */
-typedef struct tg_adamw_config {
-    /* private: tg_adamw_config_default() sets it */
-    tg_config_mark mark;
-    /* the learning rate, >= 0; default 1e-3 */
-    double lr;
-    /* in [0,1); default 0.9 and 0.999 */
-    double beta1, beta2;
-    /* >= 0; default 1e-8 */
-    double eps;
-    /* >= 0; default 1e-2 */
-    double weight_decay;
-    /* default false */
-    bool amsgrad;
-    /* whether rows without a gradient catch up when they are next used (see below); default false */
-    bool deferred;
-} tg_adamw_config;
+ *
+ * The config is Adam's: the default has `decoupled` and a weight decay of 1e-2. The field decides, not the name of the
+ * call: tg_adam_new with `decoupled` is AdamW (as torch.optim.Adam with decoupled_weight_decay), tg_adamw_new without it
+ * is Adam. */
+typedef tg_adam_config tg_adamw_config;
 
 TG_API tg_adamw_config tg_adamw_config_default(void);
 TG_API tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config);

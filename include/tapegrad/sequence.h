@@ -9,7 +9,7 @@
  * ```c
  * tg_nn_embedding letters = tg_nn_embedding_make(params, "letters", 27, 8, NULL);
  * tg_nn_gru gru = tg_nn_gru_make(params, "gru", 8, 16, NULL);
- * tg_nn_linear head = tg_nn_linear_make(params, "head", 16, 27, NULL);
+ * tg_nn_linear head = tg_nn_linear_make(params, "head", 16, 27, TG_BIAS);
  *
  * tg_nn_recurrent_forward_config before = tg_nn_recurrent_forward_config_default();
  * tg_evaluation evaluation = tg_evaluation_begin(t);

@@ -122,7 +122,6 @@ TG_API bool tg_matmul_bf16_is_fast(void);
  * training gives the same bits on every machine, with any number of threads. Over MPI, tg_mpi_add_sample orders the
  * sums. */
 TG_API bool tg_tape_set_matmul_precision(tg_tape *tape, tg_matmul_precision precision);
-TG_API tg_matmul_precision tg_tape_matmul_precision(const tg_tape *tape);
 
 /* Begin and end a scope, which frees memory during a long evaluation: the end frees the results of the scope, except
  * `keep`, which is optional and moves to the enclosing scope, and recorded results, which a backward may need. Scopes

@@ -42,6 +42,9 @@ typedef enum tg_dtype {
 /* Returns "f32", "f64", "i32" or "u8"; "unknown" for a number that is not a dtype. */
 TG_API const char *tg_dtype_name(tg_dtype dtype);
 
+/* Returns the bytes of a value: 4, 8, 4 or 1; 0 for a number that is not a dtype. torch's dtype.itemsize. */
+TG_API size_t tg_dtype_size(tg_dtype dtype);
+
 /* The largest rank. */
 #define TG_MAX_RANK 8
 

@@ -88,8 +88,11 @@ void tg_free(void *block)
     }
 }
 
-bool tg_grow_now(void *array, size_t *capacity, size_t used, size_t needed, size_t size)
+bool tg_grow(void *array, size_t *capacity, size_t used, size_t needed, size_t size)
 {
+    if (needed <= *capacity) {
+        return true;
+    }
     size_t larger = *capacity < 8 ? 8 : *capacity;
     while (larger < needed) {
         if (!tg_checked_mul(larger, 2, &larger)) {

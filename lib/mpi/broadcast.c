@@ -18,7 +18,7 @@ bool tg_mpi_broadcast_bytes(tg_mpi *mpi, const char *call, void *bytes, int64_t 
 
 static int64_t bytes_of(const tg_tensor *x)
 {
-    return tg_tensor_count(x) * (int64_t)tg_mpi_size_of(tg_tensor_dtype(x));
+    return tg_tensor_count(x) * (int64_t)tg_dtype_size(tg_tensor_dtype(x));
 }
 
 /* ---- the first entry that differs ---- */

@@ -20,7 +20,7 @@
 bool tg_mpi_flat_reserve(tg_mpi *mpi, int64_t leaf_count, int64_t values, tg_dtype dtype)
 {
     tg_mpi_flat *flat = &mpi->flat;
-    int64_t size = (int64_t)tg_mpi_size_of(dtype), ranks = mpi->size;
+    int64_t size = (int64_t)tg_dtype_size(dtype), ranks = mpi->size;
     flat->dtype = dtype;
     /* A small model is one bucket, which has its size. At least 1, because a resize may add values later. */
     int64_t most = mpi->bucket_bytes / size;
@@ -67,7 +67,7 @@ static void copy(tg_mpi_flat *flat, int64_t number, bool back)
 {
     tg_mpi_bucket *bucket = &flat->ring[number % TG_MPI_RING];
     int64_t begin = number * flat->bucket_values, end = begin + count_of(flat, number);
-    size_t size = tg_mpi_size_of(flat->dtype);
+    size_t size = tg_dtype_size(flat->dtype);
     for (int64_t i = 0; i < flat->leaf_count; i++) {
         int64_t leaf_begin = i > 0 ? flat->ends[i - 1] : 0, leaf_end = flat->ends[i];
         int64_t from = leaf_begin > begin ? leaf_begin : begin, to = leaf_end < end ? leaf_end : end;
@@ -95,7 +95,7 @@ static bool start(tg_mpi *mpi, tg_error *error)
     tg_mpi_flat *flat = &mpi->flat;
     tg_mpi_bucket *bucket = &flat->ring[flat->started % TG_MPI_RING];
     int64_t count = count_of(flat, flat->started);
-    size_t size = tg_mpi_size_of(flat->dtype);
+    size_t size = tg_dtype_size(flat->dtype);
     MPI_Datatype type = tg_mpi_type_of(flat->dtype);
     bucket->chunk = (count + mpi->size - 1) / mpi->size;
     copy(flat, flat->started, false);
@@ -111,7 +111,7 @@ static bool sum(tg_mpi *mpi, tg_error *error)
 {
     tg_mpi_flat *flat = &mpi->flat;
     tg_mpi_bucket *bucket = &flat->ring[flat->summed % TG_MPI_RING];
-    size_t bytes = (size_t)bucket->chunk * tg_mpi_size_of(flat->dtype);
+    size_t bytes = (size_t)bucket->chunk * tg_dtype_size(flat->dtype);
     char *mine = bucket->values + (size_t)mpi->rank * bytes;
     memcpy(mine, bucket->received, bytes);
     for (int rank = 1; rank < mpi->size; rank++) {

@@ -139,7 +139,7 @@ static bool fetch_rows(tg_mpi_table *table, const char *call, const tg_mpi_excha
     const int32_t *id = table->received_ids.block;
     const char *shard = tg_tensor_data(table->shard);
     char *rows = table->sent_rows.block;
-    size_t row = (size_t)table->width * tg_mpi_size_of(table->dtype);
+    size_t row = (size_t)table->width * tg_dtype_size(table->dtype);
     for (int64_t i = 0; i < exchange->received; i++) {
         memcpy(rows + (size_t)i * row, shard + (size_t)(id[i] - tg_mpi_table_first_row(table)) * row, row);
     }
@@ -199,7 +199,7 @@ static bool fetch(tg_tape *t, tg_mpi_table *table, const char *call, tg_tensor *
     bool fetched = tg_mpi_agree_facts(table->mpi, call, 0, local, facts, 2, &error) &&
                    tg_mpi_exchange_counts(table, call, tg_tensor_data(r->lookup.ids), r->count, &exchange, &error);
     if (fetched) {
-        size_t row = (size_t)table->width * tg_mpi_size_of(table->dtype), received = (size_t)exchange.received;
+        size_t row = (size_t)table->width * tg_dtype_size(table->dtype), received = (size_t)exchange.received;
         if (expect_received(&exchange, local) &&
             (!tg_mpi_buffer_reserve(&table->received_ids, received * sizeof(int32_t)) ||
              !tg_mpi_buffer_reserve(&table->sent_rows, received * row))) {
@@ -295,7 +295,7 @@ typedef struct source {
 /* Returns row number `index` of the gradients of all lookups, or, for an index after the last one, NULL values. */
 static source row_of(const tg_mpi_table *table, int64_t index)
 {
-    size_t row = (size_t)table->width * tg_mpi_size_of(table->dtype);
+    size_t row = (size_t)table->width * tg_dtype_size(table->dtype);
     for (size_t i = 0; i < table->lookup_count; i++) {
         const tg_mpi_lookup *lookup = &table->lookups[i];
         const int32_t *ids = tg_tensor_data(lookup->ids);
@@ -325,7 +325,7 @@ static int64_t count_rows(const tg_mpi_table *table)
 /* Writes the gradients of all lookups, times the share, to sent_ids and sent_rows, ids ascending. */
 static bool pack(tg_mpi_table *table, int64_t count, double share, tg_error *error)
 {
-    size_t row = (size_t)table->width * tg_mpi_size_of(table->dtype);
+    size_t row = (size_t)table->width * tg_dtype_size(table->dtype);
     int64_t *keys = tg_mpi_buffer_reserve(&table->keys, (size_t)count * sizeof *keys);
     int32_t *ids = tg_mpi_buffer_reserve(&table->sent_ids, (size_t)count * sizeof *ids);
     char *rows = tg_mpi_buffer_reserve(&table->sent_rows, (size_t)count * row);
@@ -353,7 +353,7 @@ static bool send_gradients(tg_mpi_table *table, const char *call, int64_t count,
     if (!tg_mpi_exchange_counts(table, call, ids, count, &exchange, error)) {
         return false;
     }
-    size_t row = (size_t)table->width * tg_mpi_size_of(table->dtype), received = (size_t)exchange.received;
+    size_t row = (size_t)table->width * tg_dtype_size(table->dtype), received = (size_t)exchange.received;
     int32_t *received_ids = tg_mpi_buffer_reserve(&table->received_ids, received * sizeof *received_ids);
     char *rows = tg_mpi_buffer_reserve(&table->received_rows, received * row);
     if (!received_ids || !rows) {

@@ -26,7 +26,7 @@ typedef struct part {
 /* Reads a part, and returns the address after it. */
 static const char *read_part(const char *bytes, const tg_tensor *x, part *p)
 {
-    size_t size = tg_mpi_size_of(tg_tensor_dtype(x));
+    size_t size = tg_dtype_size(tg_tensor_dtype(x));
     memcpy(&p->head, bytes, sizeof p->head);
     bytes += sizeof p->head;
     if (p->head == NONE) {
@@ -54,7 +54,7 @@ size_t tg_mpi_node_bytes(const tg_mpi *mpi)
     size_t bytes = 0;
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         const tg_tensor *x = mpi->leaves[i].tensor;
-        size_t size = tg_mpi_size_of(tg_tensor_dtype(x));
+        size_t size = tg_dtype_size(tg_tensor_dtype(x));
         tg_grad_rows rows = tg_tensor_grad_rows(x);
         bytes += sizeof(int64_t);
         if (tg_tensor_grad_kind(x) == TG_GRAD_DENSE) {
@@ -76,7 +76,7 @@ static int compare_keys(const void *a, const void *b)
 static char *write_rows(char *bytes, const tg_tensor *x, int64_t *keys)
 {
     tg_grad_rows rows = tg_tensor_grad_rows(x);
-    size_t row = (size_t)rows.width * tg_mpi_size_of(tg_tensor_dtype(x));
+    size_t row = (size_t)rows.width * tg_dtype_size(tg_tensor_dtype(x));
     for (int64_t i = 0; i < rows.count; i++) {
         keys[i] = ((int64_t)rows.ids[i] << 32) + i;
     }
@@ -96,7 +96,7 @@ void tg_mpi_node_write(const tg_mpi *mpi, char *bytes, int64_t *keys)
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         const tg_tensor *x = mpi->leaves[i].tensor, *dense = tg_tensor_grad(x);
         if (dense) {
-            size_t size = (size_t)tg_tensor_count(x) * tg_mpi_size_of(tg_tensor_dtype(x));
+            size_t size = (size_t)tg_tensor_count(x) * tg_dtype_size(tg_tensor_dtype(x));
             bytes = write_head(bytes, DENSE);
             memcpy(bytes, tg_tensor_data(dense), size);
             bytes += padded(size);
@@ -115,7 +115,7 @@ static void add_rows(char *values, const tg_tensor *x, const part *p)
 {
     tg_dtype dtype = tg_tensor_dtype(x);
     int64_t width = tg_tensor_size(x, 1);
-    size_t row = (size_t)width * tg_mpi_size_of(dtype);
+    size_t row = (size_t)width * tg_dtype_size(dtype);
     for (int64_t i = 0; i < p->head; i++) {
         tg_mpi_add(dtype, values + (size_t)p->ids[i] * row, p->values + (size_t)i * row, width);
     }
@@ -125,7 +125,7 @@ static void add_rows(char *values, const tg_tensor *x, const part *p)
 static char *merge_dense(char *out, const tg_tensor *x, const part *a, const part *b)
 {
     tg_dtype dtype = tg_tensor_dtype(x);
-    size_t bytes = (size_t)tg_tensor_count(x) * tg_mpi_size_of(dtype);
+    size_t bytes = (size_t)tg_tensor_count(x) * tg_dtype_size(dtype);
     const part *dense = a->head == DENSE ? a : b, *other = a->head == DENSE ? b : a;
     memcpy(out, dense->values, bytes);
     if (other->head == DENSE) {
@@ -141,7 +141,7 @@ static char *merge_rows(char *out, const tg_tensor *x, const part *a, const part
 {
     tg_dtype dtype = tg_tensor_dtype(x);
     int64_t width = tg_tensor_size(x, 1), count = 0;
-    size_t row = (size_t)width * tg_mpi_size_of(dtype);
+    size_t row = (size_t)width * tg_dtype_size(dtype);
     for (int64_t i = 0, k = 0; i < a->head || k < b->head; count++) {
         int32_t id = k == b->head || (i < a->head && a->ids[i] < b->ids[k]) ? a->ids[i] : b->ids[k];
         i += i < a->head && a->ids[i] == id;

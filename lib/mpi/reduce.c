@@ -251,7 +251,7 @@ static void reserve_rest(tg_mpi *mpi, const int64_t *counts, tg_error *error)
             tg_tensor_reserve_grad(leaf->tensor, TG_GRAD_DENSE, 0, error);
         }
     }
-    size_t row = (size_t)width * tg_mpi_size_of(mpi->flat.dtype), ints = 2 * (size_t)mpi->size;
+    size_t row = (size_t)width * tg_dtype_size(mpi->flat.dtype), ints = 2 * (size_t)mpi->size;
     if (!tg_mpi_buffer_reserve(&mpi->id_memory, ((size_t)largest + ints) * sizeof(int32_t)) ||
         !tg_mpi_buffer_reserve(&mpi->row_memory, (size_t)largest * row)) {
         tg_error_set(error, TG_ERROR_MEMORY, "out of memory for %lld rows", (long long)largest);

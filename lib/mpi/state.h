@@ -34,11 +34,6 @@ void tg_mpi_buffer_free(tg_mpi_buffer *buffer);
 
 /* ---- values ---- */
 
-static inline size_t tg_mpi_size_of(tg_dtype dtype)
-{
-    return dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4;
-}
-
 static inline MPI_Datatype tg_mpi_type_of(tg_dtype dtype)
 {
     return dtype == TG_F64 ? MPI_DOUBLE : MPI_FLOAT;

@@ -23,7 +23,7 @@ static bool draw(const tg_mpi_table *table, tg_rng *rng, tg_error *error)
 {
     int64_t step = 16 * (1 + 4096 / table->width), first = tg_mpi_table_first_row(table);
     int64_t own = tg_tensor_size(table->shard, 0);
-    size_t row = (size_t)table->width * tg_mpi_size_of(table->dtype);
+    size_t row = (size_t)table->width * tg_dtype_size(table->dtype);
     for (int64_t begin = 0; begin < table->rows;) {
         int64_t count = table->rows - begin < 2 * step ? table->rows - begin : step;
         tg_tensor *part = tg_tensor_new(table->dtype, tg_shape_make(2, (int64_t[]){count, table->width}), error);

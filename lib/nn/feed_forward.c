@@ -21,15 +21,14 @@ tg_nn_feed_forward tg_nn_feed_forward_make(tg_params *params, const char *name, 
     }
     bool is_gated = kind == TG_FEED_FORWARD_SWIGLU;
     char up[TG_NAME_SIZE], gate[TG_NAME_SIZE], down[TG_NAME_SIZE];
-    tg_nn_linear_config config = tg_nn_linear_config_default();
-    config.bias = !is_gated;
+    tg_bias bias = is_gated ? TG_NO_BIAS : TG_BIAS;
     if (is_gated) {
-        made.gate = tg_nn_linear_make(params, tg_module_name(params, name, "fc1", gate), width, hidden, &config);
+        made.gate = tg_nn_linear_make(params, tg_module_name(params, name, "fc1", gate), width, hidden, bias);
     }
     tg_module_name(params, name, is_gated ? "fc2" : "layers.0", up);
     tg_module_name(params, name, is_gated ? "fc3" : "layers.2", down);
-    made.up = tg_nn_linear_make(params, up, width, hidden, &config);
-    made.down = tg_nn_linear_make(params, down, hidden, width, &config);
+    made.up = tg_nn_linear_make(params, up, width, hidden, bias);
+    made.down = tg_nn_linear_make(params, down, hidden, width, bias);
     made.module = tg_module_end(params, &point);
     return made.module.is_made ? made : none;
 }

@@ -145,9 +145,7 @@ static void make(tg_gpt *model)
         tg_tensor *weight = tg_params_add_alias(params, "out_head.weight", "tok_emb.weight");
         model->out_head = (tg_nn_linear){.module = {params, weight != NULL}, .weight = weight};
     } else {
-        tg_nn_linear_config head = tg_nn_linear_config_default();
-        head.bias = false;
-        model->out_head = tg_nn_linear_make(params, "out_head", c->width, c->vocabulary, &head);
+        model->out_head = tg_nn_linear_make(params, "out_head", c->width, c->vocabulary, TG_NO_BIAS);
     }
 }
 

@@ -5,13 +5,6 @@
 #include "nn/lora.h"
 #include "tape/tape.h"
 
-static const char mark[] = "tg_nn_linear_config_default";
-
-tg_nn_linear_config tg_nn_linear_config_default(void)
-{
-    return (tg_nn_linear_config){.mark = mark, .bias = true};
-}
-
 /* torch.nn.Linear draws the weight by kaiming_uniform_(a=sqrt(5)), which computes its bound in these steps. */
 double tg_linear_bound(int64_t in)
 {
@@ -19,13 +12,12 @@ double tg_linear_bound(int64_t in)
     return sqrt(3.0) * (gain / sqrt((double)in));
 }
 
-tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, int64_t out,
-                               const tg_nn_linear_config *config)
+tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, int64_t out, tg_bias bias)
 {
     static const char call[] = "nn_linear_make";
     tg_nn_linear made = {.module = {params, false}};
     tg_params_point point;
-    if (!tg_module_begin(params, call, name, config, mark, &point)) {
+    if (!tg_module_begin(params, call, name, NULL, NULL, &point)) {
         return made;
     }
     if (in < 1 || out < 1) {
@@ -33,13 +25,18 @@ tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, 
                        call, name, (long long)in, (long long)out);
         return made;
     }
+    if (bias != TG_BIAS && bias != TG_NO_BIAS) {
+        tg_params_fail(params, TG_ERROR_VALUE, "%s: bias %d of '%s'; it must be TG_BIAS or TG_NO_BIAS", call, (int)bias,
+                       name);
+        return made;
+    }
     tg_shape shape = tg_shape_make(2, (int64_t[]){out, in});
-    tg_tensor *weight = tg_module_add_uniform(params, name, "weight", shape, tg_linear_bound(in)), *bias = NULL;
-    if (!config || config->bias) {
-        bias = tg_module_add_uniform(params, name, "bias", tg_shape_make(1, &out), 1 / sqrt((double)in));
+    made.weight = tg_module_add_uniform(params, name, "weight", shape, tg_linear_bound(in));
+    if (bias == TG_BIAS) {
+        made.bias = tg_module_add_uniform(params, name, "bias", tg_shape_make(1, &out), 1 / sqrt((double)in));
     }
     made.module = tg_module_end(params, &point);
-    return made.module.is_made ? (tg_nn_linear){.module = made.module, .weight = weight, .bias = bias} : made;
+    return made.module.is_made ? made : (tg_nn_linear){.module = made.module};
 }
 
 tg_tensor *tg_nn_linear_forward(tg_tape *t, const tg_nn_linear *linear, tg_tensor *x)

@@ -86,21 +86,20 @@ static bool check_attention_sizes(tg_params *params, const char *call, const cha
 
 static void make_separate(tg_params *params, const char *name, int64_t in, int64_t out, tg_nn_multihead_attention *made)
 {
+    tg_bias bias = made->config.bias ? TG_BIAS : TG_NO_BIAS;
     const struct {
         const char *part;
         tg_nn_linear *linear;
         int64_t in;
-        bool bias;
-    } projections[] = {{"W_query", &made->query, in, made->config.bias},
-                       {"W_key", &made->key, in, made->config.bias},
-                       {"W_value", &made->value, in, made->config.bias},
-                       {"out_proj", &made->out, out, true}};
-    tg_nn_linear_config config = tg_nn_linear_config_default();
+        tg_bias bias;
+    } projections[] = {{"W_query", &made->query, in, bias},
+                       {"W_key", &made->key, in, bias},
+                       {"W_value", &made->value, in, bias},
+                       {"out_proj", &made->out, out, TG_BIAS}};
     char full[TG_NAME_SIZE];
     for (int i = 0; i < 4; i++) {
-        config.bias = projections[i].bias;
         *projections[i].linear = tg_nn_linear_make(params, tg_module_name(params, name, projections[i].part, full),
-                                                   projections[i].in, out, &config);
+                                                   projections[i].in, out, projections[i].bias);
     }
 }
 
@@ -113,13 +112,12 @@ static void make_in_proj(tg_params *params, const char *call, const char *name, 
         return;
     }
     char full[TG_NAME_SIZE];
-    tg_nn_linear_config config = tg_nn_linear_config_default();
-    config.bias = made->config.bias;
     made->in_proj_weight = tg_module_add(params, name, "in_proj_weight", tg_shape_make(2, (int64_t[]){rows, width}), 0);
-    if (config.bias) {
+    if (made->config.bias) {
         made->in_proj_bias = tg_module_add(params, name, "in_proj_bias", tg_shape_make(1, &rows), 0);
     }
-    made->out = tg_nn_linear_make(params, tg_module_name(params, name, "out_proj", full), width, width, &config);
+    made->out = tg_nn_linear_make(params, tg_module_name(params, name, "out_proj", full), width, width,
+                                  made->config.bias ? TG_BIAS : TG_NO_BIAS);
     tg_tensor_fill(made->out.bias, 0, NULL);
     if (tg_params_is_usable(params)) {
         tg_init_xavier_uniform(made->in_proj_weight, tg_params_rng(params), 1, tg_params_run(params)->error);

@@ -57,7 +57,7 @@ static tg_nn_multihead_attention make_attention(tg_params *params, const char *n
 static tg_nn_linear make_linear(tg_params *params, const char *name, const char *part, int64_t in, int64_t out)
 {
     char full[TG_NAME_SIZE];
-    return tg_nn_linear_make(params, tg_module_name(params, name, part, full), in, out, NULL);
+    return tg_nn_linear_make(params, tg_module_name(params, name, part, full), in, out, TG_BIAS);
 }
 
 static tg_nn_layer_norm make_norm(tg_params *params, const char *name, const char *part, int64_t width, double eps)

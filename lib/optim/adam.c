@@ -52,8 +52,10 @@ void KERNEL(tg_adam_update)(const tg_optim_factors *factors, void *theta, const 
 
 #ifdef TG_ONCE
 
-static void prepare_moments(const tg_adam_config *adam, double lr, int64_t step, tg_optim_factors *factors)
+static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
+                    tg_optim_factors *factors)
 {
+    const tg_adam_config *adam = &config->adam;
     double t = (double)step;
     factors->adam.one_minus_beta1 = 1 - adam->beta1;
     factors->adam.beta2 = adam->beta2;
@@ -61,25 +63,9 @@ static void prepare_moments(const tg_adam_config *adam, double lr, int64_t step,
     factors->adam.root_correction = sqrt(1 - tg_pow_f64(adam->beta2, t));
     factors->adam.eps = adam->eps;
     factors->adam.step_size = lr / (1 - tg_pow_f64(adam->beta1, t));
+    factors->adam.decay_factor = adam->decoupled ? 1 - lr * weight_decay : 1;
+    factors->adam.weight_decay = adam->decoupled ? 0 : weight_decay;
 }
-
-static void prepare_adam(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
-                         tg_optim_factors *factors)
-{
-    prepare_moments(&config->adam, lr, step, factors);
-    factors->adam.decay_factor = 1;
-    factors->adam.weight_decay = weight_decay;
-}
-
-static void prepare_adamw(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
-                          tg_optim_factors *factors)
-{
-    prepare_moments(&config->adam, lr, step, factors);
-    factors->adam.decay_factor = 1 - lr * weight_decay;
-    factors->adam.weight_decay = 0;
-}
-
-_Static_assert(sizeof(tg_adam_config) == sizeof(tg_adamw_config), "the members of both are the same");
 
 static bool defer(tg_optim *optim, tg_slot *slot)
 {
@@ -89,7 +75,7 @@ static bool defer(tg_optim *optim, tg_slot *slot)
 static const tg_optim_method adam_method = {
     .name = "adam",
     .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
-    .prepare = prepare_adam,
+    .prepare = prepare,
     .defer = defer,
     TG_UPDATES(tg_adam_update),
 };
@@ -97,7 +83,7 @@ static const tg_optim_method adam_method = {
 static const tg_optim_method adamw_method = {
     .name = "adamw",
     .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
-    .prepare = prepare_adamw,
+    .prepare = prepare,
     .defer = defer,
     TG_UPDATES(tg_adam_update),
 };
@@ -111,43 +97,44 @@ tg_adam_config tg_adam_config_default(void)
 
 tg_adamw_config tg_adamw_config_default(void)
 {
-    return (tg_adamw_config){
-        .mark = adamw_mark, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 1e-2};
+    tg_adamw_config config = tg_adam_config_default();
+    config.mark = adamw_mark;
+    config.decoupled = true;
+    config.weight_decay = 1e-2;
+    return config;
 }
 
-static tg_optim *new_adam(tg_params *params, const tg_optim_method *method, const tg_optim_config *common)
+static tg_optim *new_adam(tg_params *params, const char *call, const char *mark, const tg_adam_config *given,
+                          tg_adam_config defaults)
 {
-    const tg_adam_config *config = &common->adam;
-    if (!tg_optim_check_option(params, method->name, "learning rate", config->lr) ||
-        !tg_optim_check_fraction(params, method->name, "beta1", config->beta1) ||
-        !tg_optim_check_fraction(params, method->name, "beta2", config->beta2) ||
-        !tg_optim_check_option(params, method->name, "eps", config->eps) ||
-        !tg_optim_check_option(params, method->name, "weight decay", config->weight_decay)) {
+    if (!tg_params_expect_config(params, call, given, mark)) {
+        return NULL;
+    }
+    const tg_adam_config *config = given ? given : &defaults;
+    const tg_optim_method *method = config->decoupled ? &adamw_method : &adam_method;
+    if (!tg_optim_check_option(params, call, "learning rate", config->lr) ||
+        !tg_optim_check_fraction(params, call, "beta1", config->beta1) ||
+        !tg_optim_check_fraction(params, call, "beta2", config->beta2) ||
+        !tg_optim_check_option(params, call, "eps", config->eps) ||
+        !tg_optim_check_option(params, call, "weight decay", config->weight_decay)) {
         return NULL;
     }
     if (config->deferred &&
-        (!tg_deferred_check_adam(params, method->name, config) || !tg_deferred_check_tables(params, method->name))) {
+        (!tg_deferred_check_adam(params, call, config) || !tg_deferred_check_tables(params, call))) {
         return NULL;
     }
-    return tg_optim_new(params, method, common, config->amsgrad ? 3 : 2, config->lr, config->weight_decay);
+    tg_optim_config copy = {.adam = *config};
+    return tg_optim_new(params, method, &copy, config->amsgrad ? 3 : 2, config->lr, config->weight_decay);
 }
 
-tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *given)
+tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *config)
 {
-    if (!tg_params_expect_config(params, "adam", given, adam_mark)) {
-        return NULL;
-    }
-    tg_optim_config config = {.adam = given ? *given : tg_adam_config_default()};
-    return new_adam(params, &adam_method, &config);
+    return new_adam(params, "adam", adam_mark, config, tg_adam_config_default());
 }
 
-tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *given)
+tg_optim *tg_adamw_new(tg_params *params, const tg_adamw_config *config)
 {
-    if (!tg_params_expect_config(params, "adamw", given, adamw_mark)) {
-        return NULL;
-    }
-    tg_optim_config config = {.adamw = given ? *given : tg_adamw_config_default()};
-    return new_adam(params, &adamw_method, &config);
+    return new_adam(params, "adamw", adamw_mark, config, tg_adamw_config_default());
 }
 
 #endif

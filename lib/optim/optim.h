@@ -43,11 +43,9 @@ typedef void tg_optim_kernel(const tg_optim_factors *factors, void *theta, const
 #define TG_DECLARE_UPDATE(name) tg_optim_kernel TG_EACH_LEVEL(name##_f32), TG_EACH_LEVEL(name##_f64)
 #define TG_UPDATES(name) .update_f32 = {TG_EACH_LEVEL(name##_f32)}, .update_f64 = {TG_EACH_LEVEL(name##_f64)}
 
-/* The configs of Adam and AdamW have the same members, in the same order: each may be read as the other. */
 typedef union tg_optim_config {
     tg_sgd_config sgd;
     tg_adam_config adam;
-    tg_adamw_config adamw;
     tg_sparse_adam_config sparse_adam;
     tg_adagrad_config adagrad;
     tg_rmsprop_config rmsprop;

@@ -40,11 +40,6 @@ bool tg_tape_set_matmul_precision(tg_tape *t, tg_matmul_precision precision)
     return true;
 }
 
-tg_matmul_precision tg_tape_matmul_precision(const tg_tape *t)
-{
-    return t ? t->precision : TG_MATMUL_F32;
-}
-
 static tg_rounded_copy *find(const tg_tape *t, const tg_tensor *x, tg_rounded kind)
 {
     for (size_t i = 0; i < t->copy_count; i++) {

@@ -166,10 +166,7 @@ void tg_contiguous_strides(const tg_shape *shape, int64_t strides[TG_MAX_RANK]);
  * equal or one of them is 1. Returns false for shapes that do not broadcast. */
 bool tg_shape_broadcast(const tg_shape *a, const tg_shape *b, tg_shape *result);
 
-/* Returns the size of a value in bytes; 0 for a number that is not a dtype. */
-size_t tg_dtype_size(tg_dtype dtype);
-
-/* The same for a valid dtype. */
+/* tg_dtype_size of a valid dtype, in place. */
 static inline size_t tg_size_of(int dtype)
 {
     return dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4;

@@ -60,7 +60,7 @@ static void add_rows(tg_text_buffer *out, const tg_graph *g, const tg_tensor *x,
 {
     tg_grad_rows rows = tg_tensor_grad_rows(x);
     tg_dtype dtype = tg_tensor_dtype(x);
-    size_t width = (size_t)rows.width, size = dtype == TG_F64 ? sizeof(double) : sizeof(float);
+    size_t width = (size_t)rows.width, size = tg_dtype_size(dtype);
     int64_t written = 0;
     for (int64_t i = 0; i < rows.count; i++) {
         const double *old = NULL;

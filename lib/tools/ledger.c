@@ -41,7 +41,7 @@ static summary summarize(const tg_tensor *x)
 {
     summary s = {.checksum = 0xcbf29ce484222325};
     tg_dtype dtype = tg_tensor_dtype(x);
-    size_t width = dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4;
+    size_t width = tg_dtype_size(dtype);
     int64_t count = tg_tensor_count(x);
     for (int64_t i = 0; i < count; i++) {
         double value = tg_tensor_value_at(x, i);

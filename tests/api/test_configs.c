@@ -72,7 +72,6 @@ USE_METHOD(lion)
 
 USE_MODULE(nn_embedding, "new", 4, 4)
 USE_MODULE(nn_embedding_bag, "new", 4, 4)
-USE_MODULE(nn_linear, "new", 4, 4)
 USE_MODULE(nn_conv1d, "new", 4, 4, 2)
 USE_MODULE(nn_layer_norm, "new", 4)
 USE_MODULE(nn_rms_norm, "new", 4)
@@ -392,7 +391,7 @@ typedef struct config_entry {
 /* clang-format off */
 #define EACH_CONFIG(X) \
     X(sgd) X(adam) X(adamw) X(sparse_adam) X(adagrad) X(rmsprop) X(lion) X(schedule) X(nn_embedding) \
-    X(nn_embedding_bag) X(nn_linear) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
+    X(nn_embedding_bag) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
     X(nn_transformer_decoder_layer_forward) X(tape) X(graph) X(backward) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \

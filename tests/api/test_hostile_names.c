@@ -235,7 +235,7 @@ static void test_params_and_modules(void **state)
     error = *tg_params_error(params);
     assert_clean_error(&error, TG_ERROR_VALUE, "'" ESCAPED "' is in use");
     clear_params_error(params);
-    tg_nn_linear_make(params, HOSTILE, 0, 3, NULL);
+    tg_nn_linear_make(params, HOSTILE, 0, 3, TG_BIAS);
     error = *tg_params_error(params);
     assert_clean_error(&error, TG_ERROR_SHAPE, "'" ESCAPED "'");
     clear_params_error(params);

@@ -127,7 +127,7 @@ static void make_modules(world *w)
     w->params = tg_params_new(w->run, TG_F32);
     w->embedding = tg_nn_embedding_make(w->params, "embedding", 8, 4, NULL);
     w->bag = tg_nn_embedding_bag_make(w->params, "bag", 8, 4, NULL);
-    w->linear = tg_nn_linear_make(w->params, "linear", 4, 4, NULL);
+    w->linear = tg_nn_linear_make(w->params, "linear", 4, 4, TG_BIAS);
     w->gru = tg_nn_gru_make(w->params, "gru", 4, 4, NULL);
     w->lstm = tg_nn_lstm_make(w->params, "lstm", 4, 4, NULL);
     w->conv = tg_nn_conv1d_make(w->params, "conv", 4, 4, 2, NULL);

@@ -580,7 +580,7 @@ ADDS(add_uniform, tg_tensor *x = tg_params_add_uniform(w->params, "new", TG_SHAP
 ADDS(add_buffer, tg_tensor *x = tg_params_add_buffer(w->params, "new", TG_SHAPE(2, 2)), x)
 ADDS(make_embedding, tg_nn_embedding m = tg_nn_embedding_make(w->params, "new", 3, 4, NULL), m.module.is_made)
 ADDS(make_bag, tg_nn_embedding_bag m = tg_nn_embedding_bag_make(w->params, "new", 3, 4, NULL), m.module.is_made)
-ADDS(make_linear, tg_nn_linear m = tg_nn_linear_make(w->params, "new", 3, 4, NULL), m.module.is_made)
+ADDS(make_linear, tg_nn_linear m = tg_nn_linear_make(w->params, "new", 3, 4, TG_BIAS), m.module.is_made)
 ADDS(make_layer_norm, tg_nn_layer_norm m = tg_nn_layer_norm_make(w->params, "new", 4, NULL), m.module.is_made)
 ADDS(make_rms_norm, tg_nn_rms_norm m = tg_nn_rms_norm_make(w->params, "new", 4, NULL), m.module.is_made)
 ADDS(make_feed_forward, tg_nn_feed_forward m = tg_nn_feed_forward_make(w->params, "new", 4, 8, TG_FEED_FORWARD_SWIGLU),
@@ -746,7 +746,7 @@ static bool lora_of_a_layer(world *w)
 {
     tg_run *run = tg_run_new(1); /* so that a failed call does not draw from the world's generator */
     tg_params *params = run ? tg_params_new(run, TG_F32) : NULL;
-    tg_nn_linear linear = tg_nn_linear_make(params, "fc", 3, 2, NULL);
+    tg_nn_linear linear = tg_nn_linear_make(params, "fc", 3, 2, TG_BIAS);
     tg_lora_config config = tg_lora_config_default();
     config.rank = 2;
     config.alpha = 2;

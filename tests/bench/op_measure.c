@@ -71,7 +71,7 @@ static void backward(op_case *c, tg_tensor *const *x)
 static double bytes_of(const tg_tensor *x)
 {
     tg_dtype dtype = tg_tensor_dtype(x);
-    return (double)tg_tensor_count(x) * (dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4);
+    return (double)tg_tensor_count(x) * (double)tg_dtype_size(dtype);
 }
 
 /* Whether y shares the storage of x, whose columns may be every second one. */

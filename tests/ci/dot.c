@@ -11,8 +11,8 @@ int main(void)
     tg_run *run = tg_run_new(1);
     tg_params *params = tg_params_new(run, TG_F32);
     tg_tape *t = tg_tape_new(run, NULL);
-    tg_nn_linear hidden = tg_nn_linear_make(params, "hidden", 3, 5, NULL);
-    tg_nn_linear head = tg_nn_linear_make(params, "head", 5, 2, NULL);
+    tg_nn_linear hidden = tg_nn_linear_make(params, "hidden", 3, 5, TG_BIAS);
+    tg_nn_linear head = tg_nn_linear_make(params, "head", 5, 2, TG_BIAS);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(4, 3), &error), *y = tg_tensor_new(TG_F32, TG_SHAPE(4, 2), &error);
     tg_tensor *result = tg_nn_linear_forward(t, &head, tg_relu(t, tg_nn_linear_forward(t, &hidden, x)));
     tg_mse_loss(t, result, y, TG_REDUCTION_MEAN);

@@ -57,7 +57,7 @@ int main(int argc, char **argv)
     tg_run *run = tg_run_new(123);
     tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding table = tg_nn_embedding_make(params, "tok_emb", ROWS, WIDTH, NULL);
-    tg_nn_linear head = tg_nn_linear_make(params, "head", WIDTH, ROWS, NULL);
+    tg_nn_linear head = tg_nn_linear_make(params, "head", WIDTH, ROWS, TG_BIAS);
     if (strcmp(argv[1], "sparse_adam") == 0) { /* torch's takes gradients by rows alone */
         tg_params_set_frozen(params, "head.weight", true);
         tg_params_set_frozen(params, "head.bias", true);

@@ -34,7 +34,7 @@ static void stage_open(void)
     run = tg_run_new(1);
     t = tape = tg_tape_new(run, NULL);
     params = tg_params_new(run, TG_F32);
-    linear = tg_nn_linear_make(params, "linear", 4, 4, NULL);
+    linear = tg_nn_linear_make(params, "linear", 4, 4, TG_BIAS);
     a = random_tensor(TG_F32, 4, 4);
     b = random_tensor(TG_F32, 4, 4);
     c = random_tensor(TG_F32, 4, 4);

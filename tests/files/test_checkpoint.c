@@ -44,7 +44,7 @@ static training training_make(tg_optim *(*make)(tg_params *params), uint64_t see
     table.padding_index = 1;
     m.table = tg_nn_embedding_make(m.params, "table", V, C, &table);
     tg_tensor_set_rows_watched(m.table.weight, true, NULL);
-    m.linear = tg_nn_linear_make(m.params, "linear", C, V, NULL);
+    m.linear = tg_nn_linear_make(m.params, "linear", C, V, TG_BIAS);
     tg_params_add_alias(m.params, "alias.weight", "linear.weight");
     m.optim = make(m.params);
     assert_true(tg_optim_add_to_group(m.optim, "no_decay", "*.bias"));

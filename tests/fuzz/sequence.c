@@ -419,7 +419,7 @@ static void begin(program *p)
     p->embedding_bag = tg_nn_embedding_bag_make(p->params, "bag", 5, 4, NULL);
     p->positional = tg_nn_positional_make(p->params, "positional", TG_POSITION_LEARNED, 6, 4, &positions);
     p->positional_of_attention = tg_nn_positional_make(p->params, "relative", kind, 6, 4, &positions);
-    p->linear = tg_nn_linear_make(p->params, "linear", 4, 4, NULL);
+    p->linear = tg_nn_linear_make(p->params, "linear", 4, 4, TG_BIAS);
     p->layer_norm = tg_nn_layer_norm_make(p->params, "layer_norm", 4, NULL);
     p->rms_norm = tg_nn_rms_norm_make(p->params, "rms_norm", 4, NULL);
     p->multihead_attention = tg_nn_multihead_attention_make(p->params, "attention", 4, 4, 2, NULL);

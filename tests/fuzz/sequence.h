@@ -118,7 +118,6 @@ const tg_tensor_print_config *draw_tg_tensor_print_config(program *p);
 const tg_nn_embedding_config *draw_tg_nn_embedding_config(program *p);
 const tg_nn_embedding_bag_config *draw_tg_nn_embedding_bag_config(program *p);
 const tg_nn_positional_config *draw_tg_nn_positional_config(program *p);
-const tg_nn_linear_config *draw_tg_nn_linear_config(program *p);
 const tg_nn_layer_norm_config *draw_tg_nn_layer_norm_config(program *p);
 const tg_nn_rms_norm_config *draw_tg_nn_rms_norm_config(program *p);
 const tg_nn_multihead_attention_config *draw_tg_nn_multihead_attention_config(program *p);

@@ -350,7 +350,6 @@ CONFIG(tg_nn_positional_config, c->heads = 2;
            REAL(rotary.base) FLAG(content_to_position) FLAG(position_to_content) FLAG(shared_projections)
                FIELD(position_buckets, draw_integer(p) % 64) WHOLE(max_relative_positions)
                    FIELD(distances, p->embedding.weight) FIELD(distances_norm, &p->layer_norm))
-CONFIG(tg_nn_linear_config, BITS FLAG(bias))
 CONFIG(tg_nn_layer_norm_config, BITS REAL(eps))
 CONFIG(tg_nn_rms_norm_config, BITS REAL(eps))
 CONFIG(tg_nn_multihead_attention_config,
@@ -369,8 +368,10 @@ CONFIG(tg_gpt_config, c->vocabulary = 5; c->context = 6; c->width = 4; c->heads 
 CONFIG(tg_lora_config, c->rank = 1; c->alpha = 2; BITS WHOLE(rank) REAL(alpha))
 CONFIG(tg_sample_config, c->greedy = false; BITS REAL(temperature) WHOLE(top_k) REAL(top_p) FLAG(greedy))
 CONFIG(tg_sgd_config, BITS REAL(lr) REAL(momentum) REAL(dampening) REAL(weight_decay) FLAG(nesterov) FLAG(deferred))
-CONFIG(tg_adam_config, BITS REAL(lr) REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) FLAG(amsgrad) FLAG(deferred))
-CONFIG(tg_adamw_config, BITS REAL(lr) REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) FLAG(amsgrad) FLAG(deferred))
+CONFIG(tg_adam_config,
+       BITS REAL(lr) REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) FLAG(amsgrad) FLAG(decoupled) FLAG(deferred))
+CONFIG(tg_adamw_config,
+       BITS REAL(lr) REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) FLAG(amsgrad) FLAG(decoupled) FLAG(deferred))
 CONFIG(tg_sparse_adam_config, BITS REAL(lr) REAL(beta1) REAL(beta2) REAL(eps))
 CONFIG(tg_adagrad_config, BITS REAL(lr) REAL(lr_decay) REAL(weight_decay) REAL(initial_accumulator) REAL(eps))
 CONFIG(tg_rmsprop_config, BITS REAL(lr) REAL(alpha) REAL(momentum) FLAG(centered) REAL(eps) REAL(weight_decay))

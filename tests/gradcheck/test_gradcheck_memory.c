@@ -71,7 +71,7 @@ static void err(const tg_op_call *call, tg_dtype dtype, bool backward, void *res
 static bool shape(tg_op_call *call)
 {
     tg_dtype dtype = tg_tensor_dtype(call->inputs[0]);
-    size_t size = tg_dtype_name(dtype)[1] == '3' ? sizeof(float) : sizeof(double);
+    size_t size = tg_dtype_size(dtype);
     return tg_op_output(call, 0, dtype, tg_tensor_shape(call->inputs[0])) && tg_op_save(call, COUNT, size) &&
            tg_op_scratch(call, COUNT, size) && tg_op_backward_scratch(call, COUNT, size);
 }

@@ -92,7 +92,7 @@ static tg_tensor *forward(tg_tape *t, tg_tensor *const *in, int count, void *lin
 static void test_parameters_are_unchanged(void **state)
 {
     (void)state;
-    tg_nn_linear linear = tg_nn_linear_make(params, "head", 3, 2, NULL);
+    tg_nn_linear linear = tg_nn_linear_make(params, "head", 3, 2, TG_BIAS);
     tg_params_add_alias(params, "tied.weight", "head.weight");
     tg_tensor *x = tg_tensor_new_full(TG_F64, TG_SHAPE(4, 3), 0.5, NULL);
     tg_tape *t = tg_tape_new(NULL, NULL);

@@ -21,8 +21,8 @@ static model make(tg_run *run)
     model m = {.params = tg_params_new(run, TG_F32)};
     m.token = tg_nn_embedding_make(m.params, "tok_emb", sizes[0], sizes[2], NULL);
     m.position = tg_nn_positional_make(m.params, "pos_emb", TG_POSITION_LEARNED, sizes[1], sizes[2], NULL);
-    m.hidden = tg_nn_linear_make(m.params, "hidden", sizes[2], 2 * sizes[2], NULL);
-    m.head = tg_nn_linear_make(m.params, "head", 2 * sizes[2], sizes[0], NULL);
+    m.hidden = tg_nn_linear_make(m.params, "hidden", sizes[2], 2 * sizes[2], TG_BIAS);
+    m.head = tg_nn_linear_make(m.params, "head", 2 * sizes[2], sizes[0], TG_BIAS);
     return m;
 }
 

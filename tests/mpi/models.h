@@ -24,8 +24,8 @@ static inline model model_make(model_kind kind, tg_dtype dtype, double dropout, 
     if (kind == EMBEDDING) {
         m.token = tg_nn_embedding_make(m.params, "tok_emb", V, 8, NULL);
         m.position = tg_nn_positional_make(m.params, "pos_emb", TG_POSITION_LEARNED, T, 8, NULL);
-        m.hidden = tg_nn_linear_make(m.params, "hidden", 8, 16, NULL);
-        m.head = tg_nn_linear_make(m.params, "head", 16, V, NULL);
+        m.hidden = tg_nn_linear_make(m.params, "hidden", 8, 16, TG_BIAS);
+        m.head = tg_nn_linear_make(m.params, "head", 16, V, TG_BIAS);
     } else {
         tg_gpt_config config = tg_gpt_config_default();
         config.vocabulary = V;
@@ -115,7 +115,7 @@ static inline void assert_same_values(const tg_params *a, const tg_params *b)
 {
     for (int64_t i = 0; i < tg_params_count(a); i++) {
         const tg_tensor *x = tg_params_at(a, i).tensor, *y = tg_params_at(b, i).tensor;
-        size_t size = tg_tensor_dtype(x) == TG_F32 ? 4 : 8;
+        size_t size = tg_dtype_size(tg_tensor_dtype(x));
         assert_memory_equal(tg_tensor_data(x), tg_tensor_data(y), (size_t)tg_tensor_count(x) * size);
     }
 }

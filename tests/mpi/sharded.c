@@ -61,7 +61,7 @@ static model make(bool is_ordinary)
     tg_run *run = tg_run_new(1);
     m.params = tg_params_new(run, TG_F32);
     m.shards = tg_params_new(run, TG_F32);
-    m.head = tg_nn_linear_make(m.params, "head", WIDTH, CLASSES, NULL);
+    m.head = tg_nn_linear_make(m.params, "head", WIDTH, CLASSES, TG_BIAS);
     if (is_ordinary) {
         m.table = tg_params_add_normal(m.shards, "table.weight", TG_SHAPE(rows, WIDTH), 0, 1);
     } else {

@@ -139,7 +139,7 @@ static void train_alone(const setting *o, result *r)
     tg_params *params = tg_params_new(run, o->dtype);
     net n = {.kind = o->kind};
     n.table = tg_params_add_normal(params, "table.weight", TG_SHAPE(ROWS, WIDTH), 0, 1);
-    n.head = tg_nn_linear_make(params, "head", WIDTH, V, NULL);
+    n.head = tg_nn_linear_make(params, "head", WIDTH, V, TG_BIAS);
     tg_optim *optim = optim_make(o->method, params);
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_loader *loader = loader_make(run, BATCH, 1, 0);
@@ -168,7 +168,7 @@ static void train_sharded(const setting *o, result *r)
     tg_params *params = tg_params_new(run, o->dtype), *shards = tg_params_new(run, o->dtype);
     net n = {.kind = o->kind};
     n.sharded = tg_mpi_table_new(mpi, shards, "table", ROWS, WIDTH, &error);
-    n.head = tg_nn_linear_make(params, "head", WIDTH, V, NULL);
+    n.head = tg_nn_linear_make(params, "head", WIDTH, V, TG_BIAS);
     assert_true(tg_mpi_broadcast(mpi, params, &error));
     tg_optim *optim = optim_make(o->method, params), *sharded = optim_make(o->method, shards);
     tg_tape *t = tg_tape_new(NULL, NULL);

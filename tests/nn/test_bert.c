@@ -89,7 +89,7 @@ static void make(bert *m, tg_run *run, tg_dtype dtype, tg_position kind, int64_t
     for (int i = 0; i < LAYERS; i++) {
         make_layer(m, i, kind, context, path);
     }
-    m->head = tg_nn_linear_make(m->params, "predictions.transform.dense", C, C, NULL);
+    m->head = tg_nn_linear_make(m->params, "predictions.transform.dense", C, C, TG_BIAS);
     m->head_norm = make_norm(m->params, "predictions.transform.LayerNorm");
     m->head_bias = tg_params_add(m->params, "predictions.bias", TG_SHAPE(VOCABULARY));
     assert_string_equal(tg_params_error(m->params)->text, "");

@@ -464,7 +464,7 @@ static void test_lora_of_a_layer(void **state)
     tg_error error = TG_NO_ERROR;
     tg_run *run = tg_run_new(1);
     tg_params *params = tg_params_new(run, TG_F64);
-    tg_nn_linear linear = tg_nn_linear_make(params, "part.fc", 3, 2, NULL);
+    tg_nn_linear linear = tg_nn_linear_make(params, "part.fc", 3, 2, TG_BIAS);
     tg_lora_config config = lora_of(1, 2);
     assert_true(tg_nn_linear_add_lora(params, &linear, &config));
     assert_ptr_equal(linear.lora_a, tg_params_find(params, "part.fc.lora_A.weight"));
@@ -527,7 +527,7 @@ static void test_bad_lora(void **state)
     assert_int_equal(tg_params_count(f.params), count);
     assert_non_null(tg_gpt_forward(f.tape, f.model, f.ids, NULL));
     tg_params *others = tg_params_new(f.run, TG_F32);
-    tg_nn_linear linear = tg_nn_linear_make(others, "fc", 3, 2, NULL);
+    tg_nn_linear linear = tg_nn_linear_make(others, "fc", 3, 2, TG_BIAS);
     assert_false(tg_nn_linear_add_lora(f.params, &linear, &config));
     assert_params_error(f.params, TG_ERROR_VALUE, "nn_linear_add_lora: the params do not have the weight of the layer");
     assert_false(tg_nn_linear_add_lora(f.params, NULL, &config));

@@ -50,7 +50,7 @@ static bool make_embedding_bag(tg_params *p, const int64_t *s)
 
 static bool make_linear(tg_params *p, const int64_t *s)
 {
-    return tg_nn_linear_make(p, "m", s[0], s[1], NULL).module.is_made;
+    return tg_nn_linear_make(p, "m", s[0], s[1], TG_BIAS).module.is_made;
 }
 
 static bool make_layer_norm(tg_params *p, const int64_t *s)

@@ -33,9 +33,7 @@ static void test_linear_is_torchs(void **state)
     (void)state;
     tg_params *single = tg_params_new(run, TG_F32);
     tg_rng_seed(tg_run_rng(run), 123);
-    tg_nn_linear_config config = tg_nn_linear_config_default();
-    config.bias = false;
-    tg_nn_linear linear = tg_nn_linear_make(single, "linear", 4, 5, &config);
+    tg_nn_linear linear = tg_nn_linear_make(single, "linear", 4, 5, TG_NO_BIAS);
     assert_null(linear.bias);
     assert_int_equal(tg_params_count(single), 1);
     assert_values(linear.weight,
@@ -49,7 +47,7 @@ static void test_linear_is_torchs(void **state)
 static void test_linear_computes_a_product_and_a_sum(void **state)
 {
     (void)state;
-    tg_nn_linear linear = tg_nn_linear_make(params, "l", 2, 3, NULL);
+    tg_nn_linear linear = tg_nn_linear_make(params, "l", 2, 3, TG_BIAS);
     tg_tensor_fill_from(linear.weight, (double[]){1, 2, 3, 4, 5, 6}, NULL);
     tg_tensor_fill_from(linear.bias, (double[]){10, 20, 30}, NULL);
     tg_tensor *x = tensor_f64(TG_SHAPE(1, 2), (double[]){1, -1});
@@ -201,7 +199,7 @@ typedef bool maker(tg_params *in, const char *name);
 
 static bool make_linear(tg_params *in, const char *name)
 {
-    return tg_nn_linear_make(in, name, 3, 4, NULL).module.is_made;
+    return tg_nn_linear_make(in, name, 3, 4, TG_BIAS).module.is_made;
 }
 
 static bool make_padded_embedding(tg_params *in, const char *name)
@@ -373,7 +371,7 @@ static void test_make_without_a_generator(void **state)
         tg_params_free(dry);
         assert_false(makers[m].make(NULL, "m"));
     }
-    tg_nn_linear none = tg_nn_linear_make(NULL, "l", 2, 2, NULL);
+    tg_nn_linear none = tg_nn_linear_make(NULL, "l", 2, 2, TG_BIAS);
     tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(1, 2), NULL);
     assert_null(tg_nn_linear_forward(tape, &none, x));
     assert_tape_error(tape, TG_ERROR_STATE, "nn_linear_forward: the module is NULL, or was not made");
@@ -465,7 +463,7 @@ static void training_make(training *m)
     m->token = tg_nn_embedding_make(m->params, "tok_emb", 20, 6, NULL);
     m->position = tg_nn_positional_make(m->params, "pos_emb", TG_POSITION_LEARNED, 4, 6, NULL);
     m->norm = tg_nn_layer_norm_make(m->params, "norm", 6, NULL);
-    m->head = tg_nn_linear_make(m->params, "head", 6, 20, NULL);
+    m->head = tg_nn_linear_make(m->params, "head", 6, 20, TG_BIAS);
     m->adam = tg_adamw_new(m->params, NULL);
     m->tape = tg_tape_new(m->run, NULL);
     m->ids = tensor_i32(TG_SHAPE(2, 4), (int32_t[]){1, 2, 3, 1, 7, 7, 0, 19});

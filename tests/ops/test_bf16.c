@@ -381,7 +381,7 @@ static void test_errors(void **state)
 {
     (void)state;
     tg_tape *t = tg_tape_new(NULL, NULL);
-    assert_int_equal(tg_tape_matmul_precision(t), TG_MATMUL_F32);
+    assert_int_equal(t->precision, TG_MATMUL_F32);
     assert_false(tg_tape_set_matmul_precision(t, (tg_matmul_precision)4));
     assert_tape_error(t, TG_ERROR_VALUE,
                       "tape_set_matmul_precision: 4 is not a precision; it must be TG_MATMUL_F32, TG_MATMUL_BF16, "
@@ -390,17 +390,17 @@ static void test_errors(void **state)
     assert_tape_error(t, TG_ERROR_VALUE, "-1 is not a precision");
     const char *missing = tg_onednn_missing();
     assert_int_equal(tg_tape_set_matmul_precision(t, TG_MATMUL_BF16_FAST), !missing);
-    assert_int_equal(tg_tape_matmul_precision(t), missing ? TG_MATMUL_F32 : TG_MATMUL_BF16_FAST);
+    assert_int_equal(t->precision, missing ? TG_MATMUL_F32 : TG_MATMUL_BF16_FAST);
     if (missing) {
         assert_tape_error(t, TG_ERROR_STATE, missing);
     }
     assert_true(tg_tape_set_matmul_precision(t, TG_MATMUL_BF16));
-    assert_int_equal(tg_tape_matmul_precision(t), TG_MATMUL_BF16);
+    assert_int_equal(t->precision, TG_MATMUL_BF16);
     tg_tensor *wrong = tg_tensor_new(TG_F32, TG_SHAPE(2, 3), NULL);
     assert_null(tg_matmul(t, wrong, wrong));
     assert_false(tg_tape_set_matmul_precision(t, TG_MATMUL_F32)); /* the first error stays */
     assert_tape_error(t, TG_ERROR_SHAPE, "inner sizes 3 and 2 differ");
-    assert_int_equal(tg_tape_matmul_precision(t), TG_MATMUL_BF16);
+    assert_int_equal(t->precision, TG_MATMUL_BF16);
     tg_release(wrong);
     tg_tape_free(t);
 }
@@ -415,7 +415,7 @@ static tg_tensor *new_leaf(tg_dtype dtype)
 
 static bool same_bits(const tg_tensor *a, const tg_tensor *b)
 {
-    size_t size = tg_tensor_dtype(a) == TG_F32 ? sizeof(float) : sizeof(double);
+    size_t size = tg_dtype_size(tg_tensor_dtype(a));
     return memcmp(tg_tensor_data(a), tg_tensor_data(b), (size_t)tg_tensor_count(a) * size) == 0;
 }
 

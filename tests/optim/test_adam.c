@@ -24,6 +24,12 @@ static void test_adamw(void **state)
     check_trajectory("adamw_decay", make_adamw, &config);
     config = adamw_config(0.02, 0.9, 0.9, 1e-8, 0.1, true);
     check_trajectory("adamw_amsgrad", make_adamw, &config);
+    /* the field decides, not the call */
+    tg_adam_config adam = adam_config(0.02, 0.9, 0.9, 1e-8, 0.1, true);
+    adam.decoupled = true;
+    check_trajectory("adamw_amsgrad", make_adam, &adam);
+    config.decoupled = false;
+    check_trajectory("adam_amsgrad_decay", make_adamw, &config);
 }
 
 static void test_defaults_are_torchs(void **state)
@@ -31,10 +37,10 @@ static void test_defaults_are_torchs(void **state)
     (void)state;
     tg_adam_config adam = tg_adam_config_default();
     assert_true(adam.lr == 1e-3 && adam.beta1 == 0.9 && adam.beta2 == 0.999 && adam.eps == 1e-8);
-    assert_true(adam.weight_decay == 0 && !adam.amsgrad);
+    assert_true(adam.weight_decay == 0 && !adam.amsgrad && !adam.decoupled);
     tg_adamw_config adamw = tg_adamw_config_default();
     assert_true(adamw.lr == 1e-3 && adamw.beta1 == 0.9 && adamw.beta2 == 0.999 && adamw.eps == 1e-8);
-    assert_true(adamw.weight_decay == 1e-2 && !adamw.amsgrad);
+    assert_true(adamw.weight_decay == 1e-2 && !adamw.amsgrad && adamw.decoupled);
 }
 
 static void refuse_both(double lr, double beta1, double beta2, double eps, double weight_decay, const char *part)

@@ -335,7 +335,7 @@ static void test_refuses_until_cleared(void **state)
     assert_null(tg_params_add_buffer(params, "e", TG_SHAPE(1)));
     assert_null(tg_params_add_alias(params, "f", "w"));
     assert_false(tg_params_set_frozen(params, "w", true));
-    assert_false(tg_nn_linear_make(params, "fc", 2, 2, NULL).module.is_made);
+    assert_false(tg_nn_linear_make(params, "fc", 2, 2, TG_BIAS).module.is_made);
     assert_null(tg_sgd_new(params, NULL));
     assert_true(tg_tensor_requires_grad(w) && !tg_tensor_requires_grad(x));
     assert_int_equal(tg_params_count(params), 1);

@@ -216,7 +216,7 @@ static void recurrent(const char *name, tg_dtype dtype, bool is_lstm)
     } else {
         gru = tg_nn_gru_make(r.params, "gru", 8, WIDTH, NULL);
     }
-    tg_nn_linear head = tg_nn_linear_make(r.params, "head", WIDTH, V, NULL);
+    tg_nn_linear head = tg_nn_linear_make(r.params, "head", WIDTH, V, TG_BIAS);
     use_adamw(&r);
     for (int i = 0; i < STEPS; i++) {
         tg_tensor *ids = draw_ids(&r, TG_SHAPE(B, T), V), *targets = draw_ids(&r, TG_SHAPE(B, T), V);
@@ -234,7 +234,7 @@ static void bag_classifier(void)
     enum { TEXTS = 60, LENGTH = 6, WORDS = 30, TOPICS = 3 };
     training r = begin(TG_F32);
     tg_nn_embedding_bag bag = tg_nn_embedding_bag_make(r.params, "bag", WORDS, 8, NULL);
-    tg_nn_linear head = tg_nn_linear_make(r.params, "head", 8, TOPICS, NULL);
+    tg_nn_linear head = tg_nn_linear_make(r.params, "head", 8, TOPICS, TG_BIAS);
     use_adamw(&r);
     for (int i = 0; i < STEPS; i++) {
         tg_tensor *texts = draw_ids(&r, TG_SHAPE(TEXTS, LENGTH), WORDS),
@@ -290,7 +290,7 @@ static void encoder_classifier(void)
     tg_nn_embedding words = tg_nn_embedding_make(r.params, "words", WORDS, WIDTH, NULL);
     tg_nn_transformer_encoder_layer layer =
         tg_nn_transformer_encoder_layer_make(r.params, "layer", WIDTH, HEADS, &config);
-    tg_nn_linear head = tg_nn_linear_make(r.params, "head", WIDTH, 2, NULL);
+    tg_nn_linear head = tg_nn_linear_make(r.params, "head", WIDTH, 2, TG_BIAS);
     use_adamw(&r);
     for (int i = 0; i < STEPS; i++) {
         tg_tensor *x = tg_nn_embedding_forward(r.t, &words, draw_ids(&r, TG_SHAPE(TEXTS, LENGTH), WORDS));
@@ -308,8 +308,8 @@ static void wide_layers(const char *name, tg_dtype dtype)
     enum { B = 50, IN = 30, T = 32, MIDDLE = 900, OUT = 70 };
     training r = begin(dtype);
     tg_nn_conv1d conv = tg_nn_conv1d_make(r.params, "conv", IN, IN, 3, NULL);
-    tg_nn_linear first = tg_nn_linear_make(r.params, "first", IN * (T - 2), MIDDLE, NULL);
-    tg_nn_linear second = tg_nn_linear_make(r.params, "second", MIDDLE, OUT, NULL);
+    tg_nn_linear first = tg_nn_linear_make(r.params, "first", IN * (T - 2), MIDDLE, TG_BIAS);
+    tg_nn_linear second = tg_nn_linear_make(r.params, "second", MIDDLE, OUT, TG_BIAS);
     use_adamw(&r);
     for (int i = 0; i < (dtype == TG_F64 ? 2 : 3); i++) {
         tg_tensor *x = tg_nn_conv1d_forward(r.t, &conv, draw_normal(&r, dtype, TG_SHAPE(B, IN, T)));

@@ -55,7 +55,7 @@ void compare(trial *t, const char *what, const tg_tensor *got, tg_dtype dtype, c
 
 static size_t bytes_of(const tg_tensor *x)
 {
-    size_t size = tg_tensor_dtype(x) == TG_F64 ? 8 : tg_tensor_dtype(x) == TG_U8 ? 1 : 4;
+    size_t size = tg_dtype_size(tg_tensor_dtype(x));
     return (size_t)tg_tensor_count(x) * size;
 }
 

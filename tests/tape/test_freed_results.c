@@ -499,7 +499,7 @@ static void test_modules(void **state)
     (void)state;
     tg_run *run = tg_run_new(1);
     tg_params *params = tg_params_new(run, TG_F64);
-    tg_nn_linear linear = tg_nn_linear_make(params, "linear", 2, 2, NULL);
+    tg_nn_linear linear = tg_nn_linear_make(params, "linear", 2, 2, TG_BIAS);
     tg_nn_layer_norm layer_norm = tg_nn_layer_norm_make(params, "layer_norm", 2, NULL);
     tg_nn_rms_norm rms_norm = tg_nn_rms_norm_make(params, "rms_norm", 2, NULL);
     tg_nn_embedding embedding = tg_nn_embedding_make(params, "embedding", 2, 2, NULL);

@@ -72,7 +72,7 @@ static bool squareplus_shape(tg_op_call *call)
     if (!(a->b >= 0)) {
         return tg_op_fail(call, TG_ERROR_VALUE, "b is %g; it must be at least 0", a->b);
     }
-    size_t size = tg_tensor_dtype(x) == TG_F32 ? sizeof(float) : sizeof(double);
+    size_t size = tg_dtype_size(tg_tensor_dtype(x));
     return tg_op_expect_float(call, 0) && tg_op_output(call, 0, tg_tensor_dtype(x), tg_tensor_shape(x)) &&
            tg_op_save(call, tg_tensor_count(x), size);
 }

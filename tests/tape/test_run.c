@@ -141,7 +141,7 @@ static void test_what_an_error_stops(void **state)
         {"params_add", tg_params_add(p.params, "more", TG_SHAPE(1))},
         {"params_set_frozen", tg_params_set_frozen(p.params, "*", true)},
         {"params_new_part", tg_params_new_part(p.params, "*")},
-        {"linear_make", tg_nn_linear_make(p.params, "head", 3, 2, NULL).module.is_made},
+        {"linear_make", tg_nn_linear_make(p.params, "head", 3, 2, TG_BIAS).module.is_made},
         {"embedding_resize", tg_nn_embedding_resize(&p.table, ROWS + 1)},
         {"adam_new", tg_adam_new(p.params, NULL)},
         {"loader_next", tg_loader_next(loader, &batch)},

@@ -223,9 +223,7 @@ static void test_after_a_step(void **state)
     (void)state;
     tg_run *run = tg_run_new(1);
     tg_params *params = tg_params_new(run, TG_F32);
-    tg_nn_linear_config config = tg_nn_linear_config_default();
-    config.bias = false;
-    tg_tensor *weight = tg_nn_linear_make(params, "linear", 2, 2, &config).weight;
+    tg_tensor *weight = tg_nn_linear_make(params, "linear", 2, 2, TG_NO_BIAS).weight;
     tg_optim *optim = tg_sgd_new(params, NULL);
     tg_tensor *zero = tg_mul_scalar(tape, weight, 0);
     tg_tensor *loss = tg_sum(tape, tg_div(tape, zero, zero), TG_ALL_AXES, TG_DROP_AXES);

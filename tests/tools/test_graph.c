@@ -211,7 +211,7 @@ static void test_errors(void **state)
 static void step_of_linears(void)
 {
     tg_params *floats = tg_params_new(run, TG_F32);
-    tg_nn_linear linear = tg_nn_linear_make(floats, "linear", 3, 2, NULL);
+    tg_nn_linear linear = tg_nn_linear_make(floats, "linear", 3, 2, TG_BIAS);
     tg_tensor *x = tg_full(tape, TG_F32, TG_SHAPE(4, 3), 1);
     tg_tensor *y = tg_add(tape, tg_nn_linear_forward(tape, &linear, x), tg_nn_linear_forward(tape, &linear, x));
     tg_tensor *turned = tg_transpose(tape, tg_unsqueeze(tape, y, 0), 1, 2);

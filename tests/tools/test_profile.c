@@ -15,7 +15,7 @@ static int set_up(void **state)
     run = tg_run_new(1);
     params = tg_params_new(run, TG_F32);
     tape = tg_tape_new(run, NULL);
-    linear = tg_nn_linear_make(params, "linear", 3, 2, NULL);
+    linear = tg_nn_linear_make(params, "linear", 3, 2, TG_BIAS);
     return 0;
 }
 

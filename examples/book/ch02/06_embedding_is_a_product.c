@@ -28,9 +28,7 @@ int main(int argc, char **argv)
     print_tensor(tg_one_hot(t, ids, 4, TG_I32));
 
     tg_rng_seed(tg_run_rng(run), 123);
-    tg_nn_linear_config no_bias = tg_nn_linear_config_default();
-    no_bias.bias = false;
-    tg_nn_linear linear = tg_nn_linear_make(params, "linear", 4, 5, &no_bias);
+    tg_nn_linear linear = tg_nn_linear_make(params, "linear", 4, 5, TG_NO_BIAS);
     check(tg_params_error(params));
     cell(25);
     print_tensor(linear.weight);

@@ -56,11 +56,9 @@ int main(int argc, char **argv)
     /* linear layers, whose initial values are better for training than those of uniform(0,1); seed 789 as in the
      * chapter */
     tg_rng_seed(tg_run_rng(run), 789);
-    tg_nn_linear_config no_bias = tg_nn_linear_config_default();
-    no_bias.bias = false;
-    tg_nn_linear to_query = tg_nn_linear_make(params, "v2.W_query", 3, 2, &no_bias);
-    tg_nn_linear to_key = tg_nn_linear_make(params, "v2.W_key", 3, 2, &no_bias);
-    tg_nn_linear to_value = tg_nn_linear_make(params, "v2.W_value", 3, 2, &no_bias);
+    tg_nn_linear to_query = tg_nn_linear_make(params, "v2.W_query", 3, 2, TG_NO_BIAS);
+    tg_nn_linear to_key = tg_nn_linear_make(params, "v2.W_key", 3, 2, TG_NO_BIAS);
+    tg_nn_linear to_value = tg_nn_linear_make(params, "v2.W_value", 3, 2, TG_NO_BIAS);
     check(tg_params_error(params));
     cell(89);
     print_tensor(attend(t, tg_nn_linear_forward(t, &to_query, inputs), tg_nn_linear_forward(t, &to_key, inputs),

@@ -11,10 +11,8 @@ int main(int argc, char **argv)
     question("How is a word kept from attending to words that come after it?");
     tg_run *run = tg_run_new(789);
     tg_params *params = tg_params_new(run, TG_F32);
-    tg_nn_linear_config no_bias = tg_nn_linear_config_default();
-    no_bias.bias = false;
-    tg_nn_linear to_query = tg_nn_linear_make(params, "W_query", 3, 2, &no_bias);
-    tg_nn_linear to_key = tg_nn_linear_make(params, "W_key", 3, 2, &no_bias);
+    tg_nn_linear to_query = tg_nn_linear_make(params, "W_query", 3, 2, TG_NO_BIAS);
+    tg_nn_linear to_key = tg_nn_linear_make(params, "W_key", 3, 2, TG_NO_BIAS);
     tg_tape *t = book_tape(run);
     tg_tensor *inputs = inputs_new(), *ones = tg_tensor_new_full(TG_F32, TG_SHAPE(6, 6), 1, NULL);
     check(tg_params_error(params));

@@ -12,15 +12,13 @@ static causal_attention causal_attention_make(tg_params *params, const char *nam
 {
     char full[64];
     causal_attention made;
-    tg_nn_linear_config no_bias = tg_nn_linear_config_default();
-    no_bias.bias = false;
     struct {
         const char *part;
         tg_nn_linear *linear;
     } parts[] = {{"W_query", &made.query}, {"W_key", &made.key}, {"W_value", &made.value}};
     for (int i = 0; i < 3; i++) {
         snprintf(full, sizeof full, "%s.%s", name, parts[i].part);
-        *parts[i].linear = tg_nn_linear_make(params, full, 3, 2, &no_bias);
+        *parts[i].linear = tg_nn_linear_make(params, full, 3, 2, TG_NO_BIAS);
     }
     return made;
 }

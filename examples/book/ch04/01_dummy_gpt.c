@@ -14,9 +14,7 @@ int main(int argc, char **argv)
     tg_nn_embedding tok_emb = tg_nn_embedding_make(params, "tok_emb", config.vocabulary, config.width, NULL);
     tg_nn_positional pos_emb =
         tg_nn_positional_make(params, "pos_emb", TG_POSITION_LEARNED, config.context, config.width, NULL);
-    tg_nn_linear_config no_bias = tg_nn_linear_config_default();
-    no_bias.bias = false;
-    tg_nn_linear out_head = tg_nn_linear_make(params, "out_head", config.width, config.vocabulary, &no_bias);
+    tg_nn_linear out_head = tg_nn_linear_make(params, "out_head", config.width, config.vocabulary, TG_NO_BIAS);
     tg_tape *t = book_tape(run);
     check(tg_params_error(params));
 

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
     tg_tape *t = book_tape(run);
     tg_tensor *batch = tg_tensor_new(TG_F32, TG_SHAPE(2, 5), NULL);
     tg_tensor_fill_normal(batch, tg_run_rng(run), 0, 1, NULL);
-    tg_nn_linear layer = tg_nn_linear_make(params, "layer", 5, 6, NULL);
+    tg_nn_linear layer = tg_nn_linear_make(params, "layer", 5, 6, TG_BIAS);
     tg_nn_layer_norm norm = tg_nn_layer_norm_make(params, "norm", 6, NULL);
     check(tg_params_error(params));
 

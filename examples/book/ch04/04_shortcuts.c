@@ -12,7 +12,7 @@ static void make_layers(tg_params *params, const char *name, tg_nn_linear layers
     for (int i = 0; i < LAYERS; i++) {
         char full[64];
         snprintf(full, sizeof full, "%s.layers.%d.0", name, i);
-        layers[i] = tg_nn_linear_make(params, full, sizes[i], sizes[i + 1], NULL);
+        layers[i] = tg_nn_linear_make(params, full, sizes[i], sizes[i + 1], TG_BIAS);
     }
     check(tg_params_error(params));
 }

@@ -34,7 +34,7 @@ int main(void)
     tg_run *run = tg_run_new(123);
     tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding tokens = tg_nn_embedding_make(params, "tok_emb", 6, 8, NULL);
-    tg_nn_linear head = tg_nn_linear_make(params, "head", 8, 6, NULL);
+    tg_nn_linear head = tg_nn_linear_make(params, "head", 8, 6, TG_BIAS);
     /* the threads of a single call; four threads of the program with one each are enough */
     tg_set_threads(1, NULL);
     pthread_t threads[THREADS];

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     tg_run *run = tg_run_new(123);
     tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_embedding months = tg_nn_embedding_make(params, "month", MONTHS, WIDTH, NULL);
-    tg_nn_linear head = tg_nn_linear_make(params, "head", WIDTH, MONTHS, NULL);
+    tg_nn_linear head = tg_nn_linear_make(params, "head", WIDTH, MONTHS, TG_BIAS);
     tg_adam_config config = tg_adam_config_default();
     config.lr = 0.02;
     tg_optim *adam = tg_adam_new(params, &config);

@@ -2,7 +2,7 @@
 
 tg_tensor *tg_apply_product(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int input_count)
 {
-    tg_product_attributes a = {tg_tape_matmul_precision(t)};
+    tg_product_attributes a = {t ? t->precision : TG_MATMUL_F32};
     return tg_apply(t, op, inputs, input_count, &a, tg_precision_rounds(a.precision) ? sizeof a : 0, NULL);
 }
 

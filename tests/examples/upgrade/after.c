@@ -18,6 +18,8 @@ static model make(tg_run *run)
     model m = {.run = run, .unrelated = tg_rng_new(0)};
     m.params = tg_params_new(m.run, TG_F32);
     m.optim = tg_adam_new(m.params, NULL);
+    tg_nn_linear_make(m.params, "hidden", 2, 3, TG_BIAS);
+    tg_nn_linear_make(m.params, "head", 3, 4, TG_NO_BIAS);
     return m;
 }
 

@@ -17,6 +17,10 @@ static model make(tg_rng *rng)
     model m = {.rng = rng, .unrelated = tg_rng_new(0)};
     m.params = tg_params_new(TG_F32, m.rng);
     m.optim = tg_adam_new(m.params, NULL);
+    tg_nn_linear_config no_bias = tg_nn_linear_config_default();
+    no_bias.bias = false;
+    tg_nn_linear_make(m.params, "hidden", 2, 3, NULL);
+    tg_nn_linear_make(m.params, "head", 3, 4, &no_bias);
     return m;
 }
 

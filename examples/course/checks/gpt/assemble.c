@@ -22,15 +22,13 @@ typedef struct gpt {
 /* The same parameters as those of tg_gpt_new, with random norms, so that each layer matters. */
 static gpt make_gpt(tg_params *params, tg_rng *rng)
 {
-    tg_nn_linear_config no_bias = tg_nn_linear_config_default();
-    no_bias.bias = false;
     gpt g = {.block_count = 2};
     g.tokens = tg_nn_embedding_make(params, "tok_emb", VOCABULARY, WIDTH, NULL);
     g.positions = tg_nn_positional_make(params, "pos_emb", TG_POSITION_LEARNED, TIME, WIDTH, NULL);
     g.blocks[0] = tg_nn_transformer_block_make(params, "trf_blocks.0", WIDTH, 2, NULL);
     g.blocks[1] = tg_nn_transformer_block_make(params, "trf_blocks.1", WIDTH, 2, NULL);
     g.norm = tg_nn_layer_norm_make(params, "final_norm", WIDTH, NULL);
-    g.head = tg_nn_linear_make(params, "out_head", WIDTH, VOCABULARY, &no_bias);
+    g.head = tg_nn_linear_make(params, "out_head", WIDTH, VOCABULARY, TG_NO_BIAS);
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         tg_tensor_fill_normal(tg_params_at(params, i).tensor, rng, 0, 0.7, NULL);
     }
