@@ -18,7 +18,7 @@ void program_begin(void);
  * error. */
 int program_end(int status);
 
-/* Prints the program's name, the library's version, and BLAS's: "gpt (tapegrad) 0.2.0, OpenBLAS 0.3.21 (Cooperlake), 2
+/* Prints the program's name, the library's version, and BLAS's: "gpt (tapegrad) 0.3.0, OpenBLAS 0.3.21 (Cooperlake), 2
  * threads". */
 void program_version(void);
 

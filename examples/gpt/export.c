@@ -1,5 +1,5 @@
 /* export: writes a trained model for other programs: as a folder that Hugging Face's transformers reads, or as the
- * state dict of the course's GPTModel. */
+ * state dict of the book's GPTModel. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ static tg_save_floats floats_of(const options *o)
                                             : TG_SAVE_FLOATS_KEEP;
 }
 
-/* ---- the course ---- */
+/* ---- the book ---- */
 
 static bool write_params(const options *o, const model *m)
 {

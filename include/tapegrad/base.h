@@ -35,9 +35,9 @@ extern "C" {
 /* ---- version ------------------------------------------------------------------------------------------------- */
 
 #define TG_VERSION_MAJOR 0
-#define TG_VERSION_MINOR 2
+#define TG_VERSION_MINOR 3
 #define TG_VERSION_PATCH 0
-#define TG_VERSION_STRING "0.2.0"
+#define TG_VERSION_STRING "0.3.0"
 
 /* Returns the version of the library that is running. TG_VERSION_STRING is the version of the headers that the program
  * was compiled with. */

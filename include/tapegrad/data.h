@@ -70,9 +70,9 @@ TG_API bool tg_token_file_write(const char *path, int bytes, const int32_t *ids,
 /* A loader returns the items of a data set in batches, pass after pass. An item is
  *
  *   a window of token ids    window i is ids[i * stride .. i * stride + T), and its targets are the ids one position
- *                            later: the course's GPTDatasetV1
+ *                            later: the book's GPTDatasetV1
  *   a row of tensors         row i of each tensor: torch's TensorDataset
- *   a list of token ids      list i, padded to the longest list of its batch: the course's custom_collate_fn
+ *   a list of token ids      list i, padded to the longest list of its batch: the book's custom_collate_fn
  *
  * The items come in the order of a DataLoader without workers. A pass draws what the DataLoader draws: one 64-bit
  * number, and with shuffle a second one, which seeds the permutation. */
@@ -83,7 +83,7 @@ typedef struct tg_loader tg_loader;
 #define TG_NO_MAX_LENGTH (-1)
 
 /* The defaults are those of the DataLoader. With them a pass returns every item once, in order, so an evaluation leaves
- * nothing out. For training set shuffle. The course's create_dataloader_v1 also sets drop_last. */
+ * nothing out. For training set shuffle. The book's create_dataloader_v1 also sets drop_last. */
 typedef struct tg_loader_config {
     /* private: tg_loader_config_default() sets it */
     tg_config_mark mark;

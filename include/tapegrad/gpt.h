@@ -1,8 +1,8 @@
 /* gpt: GPT-2's language model, and text generation.
  *
- * The model is GPT-2 (Radford et al. 2019) as the course's GPTModel (Raschka, "Build a Large Language Model From
+ * The model is GPT-2 (Radford et al. 2019) as the book's GPTModel (Raschka, "Build a Large Language Model From
  * Scratch", chapter 4): token and learned position embeddings, dropout, pre-norm transformer blocks, a final layer norm
- * and a linear head. The parameters have the names, shapes and initial draws of the course's state dict:
+ * and a linear head. The parameters have the names, shapes and initial draws of the book's state dict:
  * "tok_emb.weight", "pos_emb.weight", "trf_blocks.0.att.W_query.weight", ..., "final_norm.scale", "out_head.weight".
  *
  * ```c
@@ -28,7 +28,7 @@ extern "C" {
 
 /* The initial values of a model. */
 typedef enum tg_gpt_init {
-    /* the draws of its modules, as in the course: torch.nn's defaults. Tables are drawn from N(0,1), so a model with a
+    /* the draws of its modules, as in the book: torch.nn's defaults. Tables are drawn from N(0,1), so a model with a
      * tied head starts at a loss far above ln V */
     TG_GPT_INIT_MODULES,
     /* GPT-2's (Radford et al. 2019, section 2.3), at a loss near ln V. After the draws of the modules, each matrix and
@@ -52,9 +52,9 @@ typedef struct tg_gpt_config {
     int64_t layers;
     /* the probability of dropout of embeddings, attention weights and residual branches, in [0,1); default 0 */
     double dropout;
-    /* whether queries, keys and values have biases, as in the published GPT-2, but not in the course; default false */
+    /* whether queries, keys and values have biases, as in the published GPT-2, but not in the book; default false */
     bool qkv_bias;
-    /* whether the token table is also the weight of the head, as in GPT-2; in the course the head has its own weight;
+    /* whether the token table is also the weight of the head, as in GPT-2; in the book the head has its own weight;
      * default false */
     bool tied_head;
     /* the kind of positions. Absolute kinds are "pos_emb". Rotary, ALiBi and T5 are "position", shared by all blocks.
@@ -142,7 +142,7 @@ TG_API bool tg_gpt_merge_lora(tg_gpt *model);
 typedef enum tg_gpt_names {
     /* those of GPT2LMHeadModel and GPT2Model in Hugging Face's transformers, which are OpenAI's */
     TG_GPT_NAMES_TRANSFORMERS,
-    /* those of the course's GPTModel, which are those of the params here */
+    /* those of the book's GPTModel, which are those of the params here */
     TG_GPT_NAMES_COURSE
 } tg_gpt_names;
 
@@ -219,7 +219,7 @@ typedef struct tg_sample_config {
 TG_API tg_sample_config tg_sample_config_default(void);
 
 /* Returns the id of the next token of any language model, drawn as by torch.multinomial(softmax(logits / temperature),
- * 1) from logits (V) of f32 or f64. Follows the course's `generate` (top_k, then temperature) and Holtzman et al. 2020
+ * 1) from logits (V) of f32 or f64. Follows the book's `generate` (top_k, then temperature) and Holtzman et al. 2020
  * (top_p). `rng` is optional if greedy. -1, and nothing drawn, after an error: SHAPE for other logits; VALUE if a logit
  * is NaN or inf, or if all are -inf; RANGE or VALUE for an option out of bounds; VALUE for an option that greedy would
  * ignore; STATE without a generator; MEMORY. */
@@ -247,7 +247,7 @@ TG_API tg_gpt_generate_config tg_gpt_generate_config_default(void);
 
 /* Continues a prompt of `count` ids, at least 1 and at most the context. Writes the new ids to `ids`, an array of
  * max_new_tokens, and returns their number. A text that becomes longer than the context continues from its last
- * `context` tokens, as in the course's generate_text_simple; each further token then costs a whole pass. Recording and
+ * `context` tokens, as in the book's generate_text_simple; each further token then costs a whole pass. Recording and
  * training are off during the call, and restored after it. Draws from the generator of the tape's run unless greedy.
  *
  * -1 after an error: nothing is written, and the generator is as it was before, but on_token may have been called.

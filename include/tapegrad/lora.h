@@ -37,7 +37,7 @@ typedef struct tg_lora_config {
     /* private: tg_lora_config_default() sets it */
     tg_config_mark mark;
     /* the number of rows of A and of columns of B, 1 to the larger of the layer's sizes; must be set. A rank above the
-     * smaller size adds nothing, but lets one config fit all layers: the course has 16 for a head of 2 outputs */
+     * smaller size adds nothing, but lets one config fit all layers: the book has 16 for a head of 2 outputs */
     int64_t rank;
     /* the numerator of the scale alpha / rank, finite and above 0; must be set */
     double alpha;

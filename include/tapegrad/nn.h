@@ -352,7 +352,7 @@ typedef enum tg_attention_layout {
     /* torch's: "<name>.in_proj_weight" (3 width,width), "<name>.in_proj_bias" (3 width), and the Linear
      * "<name>.out_proj" */
     TG_ATTENTION_IN_PROJ,
-    /* the course's MultiHeadAttention: the Linears "<name>.W_query", "<name>.W_key" and "<name>.W_value" from `in` to
+    /* the book's MultiHeadAttention: the Linears "<name>.W_query", "<name>.W_key" and "<name>.W_value" from `in` to
      * `out` channels, and "<name>.out_proj" from `out` to `out` */
     TG_ATTENTION_SEPARATE
 } tg_attention_layout;
@@ -360,7 +360,7 @@ typedef enum tg_attention_layout {
 typedef struct tg_nn_multihead_attention_config {
     /* private: tg_nn_multihead_attention_config_default() sets it */
     tg_config_mark mark;
-    /* torch's or the course's; default TG_ATTENTION_IN_PROJ */
+    /* torch's or the book's; default TG_ATTENTION_IN_PROJ */
     tg_attention_layout layout;
     /* whether the projections to queries, keys and values have biases. In torch's layout this also holds for the output
      * projection; in the other layout it always has a bias. Default true */
@@ -483,9 +483,9 @@ typedef struct tg_nn_transformer_block {
 
 TG_API tg_nn_transformer_block_config tg_nn_transformer_block_config_default(void);
 
-/* Adds a transformer block as in GPT-2 and in the course, with a norm before each half (Xiong et al. 2020):
+/* Adds a transformer block as in GPT-2 and in the book, with a norm before each half (Xiong et al. 2020):
  * "<name>.att", "<name>.ff" with 4 width hidden channels and GELU, "<name>.norm1" and "<name>.norm2", in this order.
- * The parameters of the norms are "scale" and "shift", as in the course. */
+ * The parameters of the norms are "scale" and "shift", as in the book. */
 TG_API tg_nn_transformer_block tg_nn_transformer_block_make(tg_params *params, const char *name, int64_t width,
                                                             int64_t heads,
                                                             const tg_nn_transformer_block_config *config);

@@ -446,7 +446,7 @@ TG_API tg_tensor *tg_embedding_bag(tg_tape *tape, tg_tensor *ids, tg_tensor *tab
 
 /* Two ways to compute attention, with the same random numbers. TG_ATTENTION_FUSED is one op, which computes tiles (Dao
  * et al. 2022). For backward it keeps no (T,S) matrix, except one bit per weight with dropout. TG_ATTENTION_ELEMENTARY
- * is a chain of ops: matmul, add, masked_fill, softmax, dropout and matmul. It is for teaching (the course's chapter 3)
+ * is a chain of ops: matmul, add, masked_fill, softmax, dropout and matmul. It is for teaching (the book's chapter 3)
  * and for tests. */
 typedef enum tg_attention_path { TG_ATTENTION_FUSED, TG_ATTENTION_ELEMENTARY } tg_attention_path;
 

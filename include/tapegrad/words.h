@@ -29,7 +29,7 @@ typedef struct tg_words tg_words;
 
 /* How a text becomes words. */
 typedef enum tg_word_split {
-    /* The rule of the course's chapter 2: each of , . : ; ? _ ! " ( ) ' is a word, and so is --. The other words are
+    /* The rule of the book's chapter 2: each of , . : ; ? _ ! " ( ) ' is a word, and so is --. The other words are
      * what these and white space separate. */
     TG_WORD_SPLIT_PUNCTUATION,
     /* what is between white space: Python's str.split() */
@@ -40,7 +40,7 @@ typedef enum tg_word_split {
 typedef enum tg_word_order {
     /* the most frequent word first, and equally frequent words by their bytes: torchtext's build_vocab_from_iterator */
     TG_WORD_ORDER_FREQUENCY,
-    /* by the bytes of the words: Python's sorted(), and the order of the course's chapter 2 */
+    /* by the bytes of the words: Python's sorted(), and the order of the book's chapter 2 */
     TG_WORD_ORDER_BYTES
 } tg_word_order;
 
@@ -64,7 +64,7 @@ typedef struct tg_words_config {
     const char *const *special;
     /* the number of these tokens, which must be set with them; default 0 */
     int special_count;
-    /* whether the special tokens have the last ids, as in the course, and not the first ones; default false */
+    /* whether the special tokens have the last ids, as in the book, and not the first ones; default false */
     bool special_last;
 } tg_words_config;
 
@@ -103,7 +103,7 @@ TG_API bool tg_words_encode(const tg_words *words, const char *text, size_t leng
 
 /* Decodes `count` ids into a text that ends with a NUL; yours (tg_text_free). A space stands before each word, except
  * before the first. With TG_WORD_SPLIT_PUNCTUATION no space stands before words that begin with one of , . ? ! " ( ) ',
- * as in the course. Writes the size in bytes to `length`, which is optional. RANGE, with the index, for an id that does
+ * as in the book. Writes the size in bytes to `length`, which is optional. RANGE, with the index, for an id that does
  * not exist. */
 TG_API char *tg_words_decode(const tg_words *words, const int32_t *ids, int64_t count, size_t *length, tg_error *error);
 

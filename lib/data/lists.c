@@ -1,4 +1,4 @@
-/* lists: loaders of lists of ids of different lengths, padded batch by batch as the course's custom_collate_fn does.
+/* lists: loaders of lists of ids of different lengths, padded batch by batch as the book's custom_collate_fn does.
  *
  * All ids are one array, and list i begins at ends[i - 1].
  */

@@ -1,4 +1,4 @@
-/* gpt: GPT-2, composed of modules. They are created in the order of the course's GPTModel, so the same seed draws the
+/* gpt: GPT-2, composed of modules. They are created in the order of the book's GPTModel, so the same seed draws the
  * same initial values.
  *
  *   x      = dropout(tok_emb[ids] + pos_emb[0 .. T-1])      (B,T,C)

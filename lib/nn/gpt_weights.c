@@ -2,7 +2,7 @@
  *
  * Those of transformers are those of OpenAI's GPT-2: a linear layer stores its weight as (in,out), and the queries,
  * keys and values of a block are one layer. The prefix is "transformer." for a GPT2LMHeadModel and "" for a GPT2Model;
- * the head has none. Those of the course are the names of the params, without a prefix.
+ * the head has none. Those of the book are the names of the params, without a prefix.
  */
 #include <stdio.h>
 #include <string.h>
@@ -119,7 +119,7 @@ tg_params *tg_gpt_weights_new(const tg_params *own, const tg_gpt_config *c, tg_g
     weight w;
     for (int64_t i = 0; weights && weight_at(c, layout, prefix, i, &w); i++) {
         const tg_tensor *mine = tg_params_find(own, w.own);
-        /* the course's model without biases has none in its file */
+        /* the book's model without biases has none in its file */
         if (w.part == 0 && (mine || layout == TG_GPT_NAMES_TRANSFORMERS)) {
             tg_params_add(weights, w.other, shape_there(&w));
         }

@@ -6,7 +6,7 @@
  *
  * k and v may be of another sequence. Heads are views: (B,T,C) is read as (B,T,H,D), and the two axes in the middle are
  * exchanged. PyTorch's layout has one weight (3 C,C) for q, k and v, and one product computes those of the same
- * sequence. The course's MultiHeadAttention (chapter 3) has a weight for each.
+ * sequence. The book's MultiHeadAttention (chapter 3) has a weight for each.
  */
 #include "nn/kv_cache.h"
 #include "nn/positions/positions.h"

@@ -5,7 +5,7 @@
  *   3. top_p   the most probable tokens that together reach p keep their weights; all other weights become 0
  *   4. one draw, as torch.multinomial draws
  *
- * 1, 2 and 4 in this order are the `generate` of the course's chapter 5; 3 is Holtzman et al. 2020. Each operation is
+ * 1, 2 and 4 in this order are the `generate` of the book's chapter 5; 3 is Holtzman et al. 2020. Each operation is
  * computed in double and rounded to the dtype of the logits. For floats the result is that of float arithmetic (see
  * base/multinomial.c). So the weights are those of tg_softmax, and the same seed draws PyTorch's token.
  *

@@ -1,4 +1,4 @@
-/* words_split: a text as words. The rule with punctuation is the one of the course's chapter 2,
+/* words_split: a text as words. The rule with punctuation is the one of the book's chapter 2,
  *
  *   [word for word in re.split(r'([,.:;?_!"()\']|--|\s)', text) if word.strip()]
  *

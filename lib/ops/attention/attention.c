@@ -14,7 +14,7 @@
  * Probabilities and gradients that are not normal numbers are 0 (base/exp.h).
  *
  * Dropout draws what torch.nn.functional.dropout draws for the whole (..,T,S) matrix, masked weights included, as in
- * the course's chapter 3. Matrices of queries that differ by their values alone share a mask. If causal and S > T,
+ * the book's chapter 3. Matrices of queries that differ by their values alone share a mask. If causal and S > T,
  * query t is at position S - T + t, as with keys from a cache.
  */
 #include "base/random.h"

@@ -1,4 +1,4 @@
-/* attention_elementary: attention as a chain of ops, as the course's chapter 3 builds it. attention.c computes the same
+/* attention_elementary: attention as a chain of ops, as the book's chapter 3 builds it. attention.c computes the same
  * as one op.
  *
  *   scores  = q k^T / sqrt(D) + bias                    (..,T,S); with a given scale, q k^T scale + bias
