@@ -1,4 +1,5 @@
-/* command_line: parses command lines. A table describes the options; --help prints it.
+/* command_line: parses command lines. A table describes the options; --help prints it. For an argument that is no
+ * option, the error names the nearest one.
  *
  * A program keeps the values of its options in its own struct and sets the defaults there. The table has the offset of
  * each value in that struct.

@@ -16,6 +16,7 @@
  */
 #include <string.h>
 
+#include "../common/nearest.h"
 #include "../common/program.h"
 #include "commands.h"
 #include "parallel.h"
@@ -88,8 +89,8 @@ static size_t read_command(int argc, char **argv, options *o, int *status)
         explain();
         return COMMANDS;
     }
-    if (strcmp(argv[1], "--version") == 0) {
-        program_version();
+    if (argv[1][0] == '-') {
+        *status = command_line_refuse_options("", 2, argv);
         return COMMANDS;
     }
     for (size_t i = 0; i < COMMANDS; i++) {
@@ -98,10 +99,15 @@ static size_t read_command(int argc, char **argv, options *o, int *status)
             return *status < 0 ? i : COMMANDS;
         }
     }
+    nearest n = {.word = argv[1]};
+    char text[NEAREST_TEXT];
+    for (size_t i = 0; i < COMMANDS; i++) {
+        nearest_try(&n, commands[i].name);
+    }
     *status = 2;
-    complain(
-        "'%s' is not a command; must be train, eval, generate, vocabulary, tokenize, info, compare, import or export",
-        argv[1]);
+    complain("'%s' is not a command%s; must be train, eval, generate, vocabulary, tokenize, info, compare, import or "
+             "export",
+             argv[1], nearest_text(&n, "", text));
     return COMMANDS;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../common/command_line.h"
+#include "../common/nearest.h"
 #include "word_vectors.h"
 
 const char program_name[] = "word_vectors";
@@ -64,6 +65,15 @@ static int explain(int argc, char **argv)
 {
     static const char introduction[] = "word_vectors: trains vectors of words, and answers questions about them.\n"
                                        "word_vectors train|neighbors|analogy --help lists the options.\n";
+    if (argc > 1 && argv[1][0] != '-') {
+        nearest n = {.word = argv[1]};
+        char text[NEAREST_TEXT];
+        for (size_t i = 0; i < COMMANDS; i++) {
+            nearest_try(&n, commands[i].name);
+        }
+        complain("'%s' is not a command%s; must be train, neighbors or analogy", argv[1], nearest_text(&n, "", text));
+        return 2;
+    }
     int status = command_line_refuse_options(introduction, argc, argv);
     if (status >= 0) {
         return status;
