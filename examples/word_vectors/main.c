@@ -39,8 +39,10 @@ static const command_line_option table[] = {
      TRAIN},
     {"vectors", "FILE", VALUE_TEXT, AT(vectors), NULL,
      "file of word2vec's format, binary if its name ends with .bin, else text", NEIGHBORS | ANALOGY},
-    {"words", "WORDS", VALUE_TEXT, AT(words), NULL, "words with spaces between them", NEIGHBORS},
-    {"words", "WORDS", VALUE_TEXT, AT(words), NULL, "three words with spaces between them", ANALOGY},
+    {"words", "WORDS", VALUE_TEXT, AT(words), NULL,
+     "words with spaces between them; capital letters become small if no word of the file has one", NEIGHBORS},
+    {"words", "WORDS", VALUE_TEXT, AT(words), NULL,
+     "three words with spaces between them; capital letters become small if no word of the file has one", ANALOGY},
     {"top", "N", VALUE_INTEGER, AT(top), "[1,1000000]", "number of answers", NEIGHBORS | ANALOGY},
 };
 
@@ -96,6 +98,7 @@ static int run(int argc, char **argv)
                          .alpha = 0.025,
                          .min_alpha = 0.0001,
                          .seed = 1,
+                         .vectors = "out/word_vectors/vectors.bin",
                          .top = 10};
             int status = command_line_read(table, sizeof table / sizeof *table, commands[i].which,
                                            commands[i].introduction, &o, argc - 1, argv + 1);
