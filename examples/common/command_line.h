@@ -36,7 +36,8 @@ typedef struct command_line_option {
     value_kind kind;
     /* offsetof the value in the program's struct */
     size_t offset;
-    /* the allowed values of an integer or a number: "[1,100]", "(0,1]", "[0,inf)" */
+    /* the allowed values of an integer or a number: "[1,100]", "(0,1]", "[0,inf)"; behind those of a number may be
+     * advice, which the error for another value prints */
     const char *range;
     /* the text of --help; the default value is appended, unless it is NULL or out of range: then `help` describes it */
     const char *help;
