@@ -77,7 +77,9 @@ static const command_line_option table[] = {
     {"lr", "X", VALUE_NUMBER, AT(lr), "(0,inf)",
      "learning rate after warmup; falls to a tenth of it (default 0.384 / width)", TRAIN},
     {"warmup", "N", VALUE_INTEGER, AT(warmup), "[0,10000000]",
-     "steps in which the learning rate rises (default a twentieth of --decay-steps)", TRAIN},
+     "steps in which the learning rate rises (default a twentieth of --decay-steps, and at least 10, or half of fewer "
+     "than 20)",
+     TRAIN},
     {"optimizer", "NAME", VALUE_TEXT, AT(optimizer), NULL, "adamw, adam, sgd, adagrad, rmsprop or lion", TRAIN},
     {"weight-decay", "X", VALUE_NUMBER, AT(weight_decay), "[0,inf)", "weight decay; biases and norms have none", TRAIN},
     {"clip", "X", VALUE_NUMBER, AT(clip), "(0,inf]", "maximum norm of the gradients; inf: no clipping", TRAIN},

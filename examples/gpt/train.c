@@ -22,6 +22,14 @@
 
 /* ---- before the first step; everything that can be wrong with the options is found here ---- */
 
+/* Returns the steps of the warmup: a twentieth, but at least 10 in a short run, or half of it: with less the moments of
+ * Adam are estimates of a few gradients when the rate is full, and the loss jumps. */
+static int64_t warmup_steps(const options *o)
+{
+    int64_t twentieth = o->decay_steps / 20, least = o->decay_steps < 20 ? o->decay_steps / 2 : 10;
+    return o->warmup != AS_CONFIGURED ? o->warmup : twentieth > least ? twentieth : least;
+}
+
 /* Returns a schedule of linear warmup and cosine decay. The default learning rate is inversely proportional to the
  * width, because wider models need smaller steps (Brown et al. 2020, table 2.1). */
 static tg_schedule_config make_schedule(const options *o, int64_t width)
@@ -31,7 +39,7 @@ static tg_schedule_config make_schedule(const options *o, int64_t width)
     schedule.kind = TG_SCHEDULE_COSINE;
     schedule.lr = lr;
     schedule.minimum_lr = lr / 10;
-    schedule.warmup_steps = o->warmup == AS_CONFIGURED ? o->decay_steps / 20 : o->warmup;
+    schedule.warmup_steps = warmup_steps(o);
     /* a first step with a rate of 0 would change nothing */
     schedule.initial_lr = lr / (double)(schedule.warmup_steps + 1);
     schedule.total_steps = o->decay_steps;
