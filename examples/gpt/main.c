@@ -37,7 +37,9 @@ static const struct {
      "a run without an interruption, to the last bit. With more --steps it continues a run that has ended, too: the\n"
      "learning rate stays where it ended, at a tenth of --lr. --from begins with the weights and the vocabulary of\n"
      "another model, such as one of gpt import.\n"},
-    {"eval", EVAL, eval, "gpt eval: prints the loss and the perplexity of a trained model.\n"},
+    {"eval", EVAL, eval,
+     "gpt eval: prints the loss and the perplexity of a trained model. Without --text and --tokens, the model is\n"
+     "evaluated on the validation part of the text with which it was trained. The text must be where it was then.\n"},
     {"generate", GENERATE, generate,
      "gpt generate: continues a text with a trained model. Of a folder it takes the last checkpoint, which may know "
      "its\n"

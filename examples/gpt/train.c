@@ -97,7 +97,9 @@ static bool first_vocabulary(const training *r, tg_tokenizer **bpe)
 static bool load_first_model(training *r, tg_gpt_config *config, tg_tokenizer **bpe)
 {
     const options *o = r->o;
-    if (!model_load(&r->m, r->resumed ? r->resumed : o->from, TG_CHECKPOINT_BEST, o->activation_checkpointing, bpe)) {
+    char path[PATH_BYTES];
+    if (!model_find("another --from", r->resumed ? r->resumed : o->from, TG_CHECKPOINT_BEST, path) ||
+        !model_load(&r->m, path, TG_CHECKPOINT_BEST, o->activation_checkpointing, bpe)) {
         return false;
     }
     tg_rng_seed(tg_run_rng(r->m.run), (uint64_t)o->seed);
@@ -431,6 +433,5 @@ int train(const options *given)
     status = status < 0 ? train_with(&r) : status;
     free(argv);
     tg_text_free(arguments);
-    tg_text_free(r.resumed);
     return status;
 }
