@@ -1,7 +1,7 @@
-/* tapegrad: includes the headers of the library. Those on top of it have headers of their own: tapegrad_text.h,
- * tapegrad_tools.h and tapegrad_mpi.h. Each header is a chapter of the reference manual. base.h (errors, configs) and
- * tensor.h (ownership, shapes) have the conventions of all others, so read these two first. "The book" is Raschka,
- * "Build a Large Language Model From Scratch" (2024). */
+/* tapegrad: includes the headers of the library. The libraries on top of it, tapegrad_text, tapegrad_tools and
+ * tapegrad_mpi, have headers of these names, which say how to link them. Each header is a chapter of the reference
+ * manual. base.h (errors, configs) and tensor.h (ownership, shapes) have the conventions of all others, so read these
+ * two first. "The book" is Raschka, "Build a Large Language Model From Scratch" (2024). */
 #ifndef TAPEGRAD_H
 #define TAPEGRAD_H
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/nearest.h"
 #include "own_text.h"
 
 /* The number of tokens of the tokenizer for the own text: 256 bytes, the end of a text, and merges. */
@@ -17,6 +18,24 @@ static const char files[] =
     "    SHA-256 1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5\n";
 
 static bool is_reproducible, has_own_text;
+
+void book_refuse(const char *argument, const char *option, const char *other)
+{
+    const char *const names[] = {"help", "version", "book", "reproducible", option, other};
+    nearest n = {.word = argument};
+    char text[NEAREST_TEXT];
+    for (int i = 0; i < 6; i++) {
+        if (names[i]) {
+            nearest_try(&n, names[i]);
+        }
+    }
+    if (n.name && strncmp(argument, "--", 2) == 0 && strcmp(argument + 2, n.name) == 0) {
+        print_line(stderr, "--%s: must be followed by a value", n.name);
+    } else {
+        print_line(stderr, "'%s' is not an option%s; --help lists the options", argument, nearest_text(&n, "--", text));
+    }
+    exit(2);
+}
 
 /* Returns the folder of --book, or NULL. --steps is an option only if `steps` is not NULL. */
 static const char *read_command_line(int argc, char **argv, int64_t *steps)
@@ -50,8 +69,7 @@ static const char *read_command_line(int argc, char **argv, int64_t *steps)
                 exit(2);
             }
         } else {
-            print_line(stderr, "'%s' is not an option, or has no value; --help lists the options", argv[i]);
-            exit(2);
+            book_refuse(argv[i], steps ? "steps" : NULL, NULL);
         }
     }
     return folder;

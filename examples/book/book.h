@@ -18,6 +18,10 @@ void book_begin(int argc, char **argv);
  * text of its own, and question() says so. `steps` is optional: the value of --steps, unchanged without it. */
 const char *book_folder(int argc, char **argv, int64_t *steps);
 
+/* Ends the program with an error: the argument is no option, or has no value. `option` and `other` are NULL, or names
+ * of options beside those of book_begin. */
+void book_refuse(const char *argument, const char *option, const char *other);
+
 /* Prints the question that the program answers. Call it first after the command line was read. */
 void question(const char *text);
 

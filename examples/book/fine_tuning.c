@@ -46,6 +46,8 @@ options begin(int argc, char **argv, const char *question, int64_t usual_steps)
             o.weights = argv[++i];
         } else if (strcmp(argv[i], "--steps") == 0 && has_value) {
             o.steps = read_steps(argv[++i]);
+        } else if (strcmp(argv[i], "--version") != 0 && strcmp(argv[i], "--reproducible") != 0) {
+            book_refuse(argv[i], "weights", "steps");
         } else if (count < 3) {
             left[count++] = argv[i];
         }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nearest.h"
 #include "program.h"
 
 /* Returns whether x is in "[low,high)". A bracket includes its bound, a parenthesis does not. */
@@ -83,6 +84,21 @@ static const command_line_option *find(const command_line_option *table, size_t 
     return NULL;
 }
 
+/* Prints that an argument is not an option, and the nearest option. */
+static void refuse(const command_line_option *table, size_t count, unsigned command, const char *argument)
+{
+    nearest n = {.word = argument};
+    char text[NEAREST_TEXT];
+    nearest_try(&n, "help");
+    nearest_try(&n, "version");
+    for (size_t i = 0; i < count; i++) {
+        if (table[i].commands & command) {
+            nearest_try(&n, table[i].name);
+        }
+    }
+    complain("'%s' is not an option%s; --help lists the options", argument, nearest_text(&n, "--", text));
+}
+
 /* Stores the arguments from argv[i] on, up to the next option. Returns the index after them, or 0 after printing an
  * error. */
 static int set_list(const command_line_option *o, int i, int argc, char **argv, void *values)
@@ -117,7 +133,7 @@ int command_line_read(const command_line_option *table, size_t count, unsigned c
     for (int i = 1; i < argc; i++) {
         const command_line_option *o = strncmp(argv[i], "--", 2) == 0 ? find(table, count, command, argv[i] + 2) : NULL;
         if (!o) {
-            complain("'%s' is not an option; --help lists the options", argv[i]);
+            refuse(table, count, command, argv[i]);
             return 2;
         }
         const char *value = strchr(argv[i], '=');

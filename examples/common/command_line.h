@@ -1,4 +1,5 @@
-/* command_line: parses command lines. A table describes the options; --help prints it.
+/* command_line: parses command lines. A table describes the options; --help prints it. For an argument that is no
+ * option, the error names the nearest one.
  *
  * A program keeps the values of its options in its own struct and sets the defaults there. The table has the offset of
  * each value in that struct.
@@ -35,7 +36,8 @@ typedef struct command_line_option {
     value_kind kind;
     /* offsetof the value in the program's struct */
     size_t offset;
-    /* the allowed values of an integer or a number: "[1,100]", "(0,1]", "[0,inf)" */
+    /* the allowed values of an integer or a number: "[1,100]", "(0,1]", "[0,inf)"; behind those of a number may be
+     * advice, which the error for another value prints */
     const char *range;
     /* the text of --help; the default value is appended, unless it is NULL or out of range: then `help` describes it */
     const char *help;

@@ -92,7 +92,7 @@ void curves_terminal(const curve *curves, int count)
            "----------------------------------------------------------------", (long long)last);
     for (int k = 0; k < count; k++) {
         if (curves[k].count > 0) {
-            printf(" %c %s  ", marks[k % 4], curves[k].name);
+            printf(" %c%c%c %s  ", marks[k % 4], marks[k % 4], marks[k % 4], curves[k].name);
         }
     }
     printf("\n");
@@ -100,7 +100,7 @@ void curves_terminal(const curve *curves, int count)
 
 bool curves_svg(const char *path, const curve *curves, int count)
 {
-    enum { LEFT = 64, TOP = 20, WIDTH = 556, HEIGHT = 300 };
+    enum { LEFT = 64, TOP = 20, WIDTH = 556, HEIGHT = 300, LEGEND = LEFT + WIDTH + 12, SAMPLE = 16 };
     static const char *const colors[CURVES] = {"#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910",
                                                "#17a2a2", "#7f5539", "#d63384", "#6c757d", "#9aa82b"};
     double low, high, mean[PARTS];
@@ -130,8 +130,11 @@ bool curves_svg(const char *path, const curve *curves, int count)
                         TOP + HEIGHT * (loss.high - mean[i]) / (loss.high - loss.low));
             }
         }
-        fprintf(file, "\"/>\n<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", LEFT + WIDTH + 14, TOP + 10 + 18 * k,
-                colors[k % CURVES], curves[k].name);
+        int y = TOP + 10 + 18 * k;
+        fprintf(file, "\"/>\n<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" stroke-width=\"1.5\" stroke=\"%s\"/>\n",
+                LEGEND, y - 4, LEGEND + SAMPLE, y - 4, colors[k % CURVES]);
+        fprintf(file, "<text x=\"%d\" y=\"%d\" fill=\"%s\">%s</text>\n", LEGEND + SAMPLE + 6, y, colors[k % CURVES],
+                curves[k].name);
     }
     return svg_end(file, path);
 }

@@ -2,6 +2,8 @@
  * and prints the first mistake. Commands are typed: hint, next, list, reset, solution, quit. */
 #include "course.h"
 
+#include "../common/nearest.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -325,7 +327,14 @@ static int run_command(student *s, char **words, int count, bool is_fast, uint64
             return 2;
         }
     }
-    complain("unknown command %s; --help lists them", words[0]);
+    nearest n = {.word = words[0]};
+    char text[NEAREST_TEXT];
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        nearest_try(&n, commands[i]);
+    }
+    nearest_try(&n, "list");
+    nearest_try(&n, "grade");
+    complain("unknown command %s%s; --help lists them", words[0], nearest_text(&n, "", text));
     return 2;
 }
 
@@ -374,7 +383,13 @@ int main(int argc, char **argv)
                 return 2;
             }
         } else if (argv[i][0] == '-' || count == 4) {
-            complain("unknown option %s; --help lists them", argv[i]);
+            static const char *const options[] = {"help", "fast", "terse", "folder", "language", "seed"};
+            nearest n = {.word = argv[i]};
+            char text[NEAREST_TEXT];
+            for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+                nearest_try(&n, options[k]);
+            }
+            complain("unknown option %s%s; --help lists them", argv[i], nearest_text(&n, "--", text));
             return 2;
         } else {
             words[count++] = argv[i];

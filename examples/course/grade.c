@@ -4,6 +4,8 @@
  * measures what. */
 #include "grade.h"
 
+#include "../common/nearest.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -202,8 +204,14 @@ static int read_options(grader *g, int argc, char **argv, const char **folders, 
         } else if (strcmp(argv[i], "--no-isolation") == 0) {
             g->is_isolated = false;
         } else if (argv[i][0] == '-') {
-            complain("grade: unknown option %s; allowed: --report FILE, --seed N, --only NAME, --no-isolation",
-                     argv[i]);
+            static const char *const options[] = {"report", "seed", "only", "no-isolation"};
+            nearest n = {.word = argv[i]};
+            char text[NEAREST_TEXT];
+            for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+                nearest_try(&n, options[k]);
+            }
+            complain("grade: unknown option %s%s; allowed: --report FILE, --seed N, --only NAME, --no-isolation",
+                     argv[i], nearest_text(&n, "--", text));
             return -1;
         } else if (stat(argv[i], &status) != 0 || !S_ISDIR(status.st_mode)) {
             complain("grade: %s is not a folder", argv[i]);

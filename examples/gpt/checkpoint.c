@@ -1,7 +1,9 @@
 /* checkpoint: the configuration of a model as a text in its checkpoint, and the loading of a trained model. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "../common/program.h"
 #include "model.h"
@@ -78,18 +80,33 @@ static bool load_file(model *m, const char *path, bool activation_checkpointing,
     return model_make(m, &config, 0) && load_weights(m, path) && (!bpe || vocabulary_load(path, bpe));
 }
 
-/* Writes the path of a file, or of a checkpoint of a folder, to `path`. */
-static bool find(const char *model_path, tg_checkpoint_choice choice, char path[PATH_BYTES])
+/* Returns whether a folder is missing, or has no checkpoint. */
+static bool is_without_model(const char *folder)
 {
     tg_error error = TG_NO_ERROR;
+    char *found = tg_checkpoint_find(folder, TG_CHECKPOINT_LAST, &error);
+    tg_text_free(found);
+    return error.code == TG_ERROR_FILE && (access(folder, R_OK | X_OK) == 0 || errno == ENOENT);
+}
+
+bool model_find(const char *option, const char *model_path, tg_checkpoint_choice choice, char path[PATH_BYTES])
+{
     struct stat status;
     if (stat(model_path, &status) == 0 && S_ISREG(status.st_mode)) {
         snprintf(path, PATH_BYTES, "%s", model_path);
         return true;
     }
-    char *found = tg_checkpoint_find(model_path, choice, &error);
+    return model_find_in(option, model_path, choice, path);
+}
+
+bool model_find_in(const char *option, const char *folder, tg_checkpoint_choice choice, char path[PATH_BYTES])
+{
+    tg_error error = TG_NO_ERROR;
+    char *found = tg_checkpoint_find(folder, choice, &error);
     if (!found) {
-        return complain("%s", error.text);
+        return is_without_model(folder)
+                   ? complain("there is no model in %s: run `gpt train` first, or give %s", folder, option)
+                   : complain("%s", error.text);
     }
     snprintf(path, PATH_BYTES, "%s", found);
     tg_text_free(found);
@@ -104,7 +121,7 @@ bool model_load(model *m, const char *model_path, tg_checkpoint_choice choice, b
     if (bpe) {
         *bpe = NULL;
     }
-    if (find(model_path, choice, path) && load_file(m, path, activation_checkpointing, bpe)) {
+    if (model_find("--model", model_path, choice, path) && load_file(m, path, activation_checkpointing, bpe)) {
         return true;
     }
     model_free(m);

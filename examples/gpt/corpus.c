@@ -70,11 +70,15 @@ bool corpus_load(corpus *c, const options *o, tg_tokenizer *bpe, int64_t vocabul
         loaded = open_tokens(&c->validation, &c->files[1], o->val_tokens, vocabulary, &error);
     }
     if (!loaded) {
-        bool is_default = !o->tokens && !o->val_tokens && !o->text && error.code == TG_ERROR_FILE;
+        bool is_default = !o->tokens && !o->val_tokens && !o->text;
+        const char *advice = error.code != TG_ERROR_FILE ? ""
+                             : is_default
+                                 ? "; this story is a file of tapegrad's sources; elsewhere, --text FILE names "
+                                   "a text"
+                             : o->is_trained_text ? "; the model was trained with this file; --text FILE names a text"
+                                                  : "";
         corpus_free(c);
-        return complain("%s%s", error.text,
-                        is_default ? "; this story is a file of tapegrad's sources; elsewhere, --text FILE names a text"
-                                   : "");
+        return complain("%s%s", error.text, advice);
     }
     return true;
 }

@@ -1,11 +1,16 @@
 /* eval: prints the mean loss over the tokens of a part, and its exponential, the perplexity: the number of equally
- * probable tokens that have this loss.
+ * probable tokens that have this loss. The part is the validation part of the text in the model's training, unless the
+ * command line names a text.
  */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "../common/program.h"
+#include "../common/terminal.h"
 #include "commands.h"
 #include "parallel.h"
+#include "training.h"
 
 bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, int64_t batch, int64_t batches)
 {
@@ -41,33 +46,107 @@ bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, i
     return good;
 }
 
-int eval(const options *o)
+/* What a checkpoint knows of its training: the options, and the identity of the text. */
+typedef struct origin {
+    options o;
+    char *arguments, **argv, *identity;
+} origin;
+
+/* Reads what the checkpoint knows. `is_needed`: a model without a training is an error. */
+static bool origin_read(origin *from, const options *o, const char *path, bool is_needed)
 {
-    model m;
+    tg_error error = TG_NO_ERROR;
+    /* the options of the training set another number */
+    int argc, threads = tg_threads();
+    *from = (origin){0};
+    bool is_read = training_arguments(path, &from->arguments, &from->argv, &argc, &error);
+    from->identity = is_read ? tg_checkpoint_read_text(path, DATA_PART, &error) : NULL;
+    if (!from->identity) {
+        return error.code == TG_ERROR_VALUE ? !is_needed || complain("--model %s: gpt train has not written it; --text "
+                                                                     "FILE or --tokens FILE must name a text",
+                                                                     o->model)
+                                            : complain("%s", error.text);
+    }
+    bool is_valid = options_read(&from->o, TRAIN, "", argc, from->argv) < 0;
+    tg_set_threads(threads, NULL);
+    return is_valid;
+}
+
+static void origin_free(origin *from)
+{
+    tg_text_free(from->arguments);
+    tg_text_free(from->identity);
+    free(from->argv);
+}
+
+/* Takes the text, or the token file for validation, of the training. */
+static bool take_text(options *o, const origin *from)
+{
+    o->is_trained_text = true;
+    o->text = from->o.text;
+    o->val_tokens = from->o.val_tokens;
+    return !from->o.tokens || o->val_tokens ||
+           complain("--model %s: its training had no validation; --text FILE or --tokens FILE must name a text",
+                    o->model);
+}
+
+/* Prints what is evaluated. Returns false after printing an error if the text of the training has changed. */
+static bool show_part(const options *o, const corpus *c, const origin *from)
+{
+    bool is_same = from->identity && strcmp(from->identity, c->identity) == 0;
+    if (o->val_tokens) {
+        print_line(stdout, "evaluates %s%s", o->val_tokens,
+                   o->is_trained_text ? ", the validation file of the training" : "");
+        return true;
+    }
+    if (o->is_trained_text && !o->vocab && !is_same) {
+        return complain("%s: has changed since the training, from %s to %s; --text FILE names a text", c->training.name,
+                        from->identity, c->identity);
+    }
+    print_line(stdout, "evaluates the last tenth of %s%s", c->training.name,
+               is_same                       ? ", the validation part of the training"
+               : from->identity && !o->vocab ? ", which is not the text of the training"
+                                             : "");
+    return true;
+}
+
+static bool eval_on(const options *o, const model *m, const origin *from, tg_tokenizer *bpe)
+{
     corpus c;
     evaluation e;
-    tg_tokenizer *bpe;
-    if (!model_load(&m, o->model, TG_CHECKPOINT_BEST, false, &bpe)) {
-        return 2;
+    const tg_gpt_config *config = tg_gpt_get_config(m->gpt);
+    if (!corpus_load(&c, o, bpe, config->vocabulary)) {
+        return false;
     }
-    const tg_gpt_config *config = tg_gpt_get_config(m.gpt);
     tg_tape *quiet = quiet_tape_new(NULL, o->reproducible);
-    bool good = quiet && (o->val_tokens || model_tokenizer(&bpe, o->model, o));
-    if (good) {
-        good = corpus_load(&c, o, bpe, config->vocabulary);
-    } else {
-        tg_tokenizer_free(bpe);
-    }
-    if (good) {
-        good = vocabulary_fits(c.bpe, config->vocabulary) &&
-               evaluate(&e, quiet, m.gpt, &c.validation, o->batch, o->eval_batches);
-        corpus_free(&c);
-    }
+    bool good = quiet && vocabulary_fits(c.bpe, config->vocabulary) && show_part(o, &c, from) &&
+                evaluate(&e, quiet, m->gpt, &c.validation, o->batch, o->eval_batches);
     if (good) {
         printf("%lld tokens in windows of %lld: loss %.4f, perplexity %.2f; %.0f tokens/s\n", (long long)e.tokens,
                (long long)config->context, e.loss, exp(e.loss), (double)e.tokens / e.seconds);
     }
     tg_tape_free(quiet);
+    corpus_free(&c);
+    return good;
+}
+
+int eval(const options *given)
+{
+    options o = *given;
+    model m = {0};
+    origin from = {0};
+    tg_tokenizer *bpe = NULL;
+    char path[PATH_BYTES];
+    bool is_given = o.text || o.val_tokens;
+    bool good = model_find("--model", o.model, TG_CHECKPOINT_BEST, path) &&
+                model_load(&m, path, TG_CHECKPOINT_BEST, false, &bpe) && origin_read(&from, &o, path, !is_given) &&
+                (is_given || take_text(&o, &from)) && (o.val_tokens || model_tokenizer(&bpe, o.model, &o));
+    if (good) {
+        good = eval_on(&o, &m, &from, bpe);
+    } else {
+        tg_tokenizer_free(bpe);
+    }
+    origin_free(&from);
     model_free(&m);
     return good ? 0 : 2;
 }

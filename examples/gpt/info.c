@@ -52,7 +52,9 @@ static void print_count(const char *what, int64_t count)
 
 static void print_bytes(const char *what, double values)
 {
-    printf("  %-34s %12.1f MB\n", what, values * (double)sizeof(float) / 1e6);
+    double bytes = values * (double)sizeof(float);
+    bool is_large = bytes >= 1e9;
+    printf("  %-34s %12.*f %s\n", what, is_large ? 2 : 1, bytes / (is_large ? 1e9 : 1e6), is_large ? "GB" : "MB");
 }
 
 /* Prints the memory of the results of a step, and the sum with that of the parameters. */

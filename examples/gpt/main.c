@@ -16,6 +16,7 @@
  */
 #include <string.h>
 
+#include "../common/nearest.h"
 #include "../common/program.h"
 #include "commands.h"
 #include "parallel.h"
@@ -36,7 +37,9 @@ static const struct {
      "a run without an interruption, to the last bit. With more --steps it continues a run that has ended, too: the\n"
      "learning rate stays where it ended, at a tenth of --lr. --from begins with the weights and the vocabulary of\n"
      "another model, such as one of gpt import.\n"},
-    {"eval", EVAL, eval, "gpt eval: prints the loss and the perplexity of a trained model.\n"},
+    {"eval", EVAL, eval,
+     "gpt eval: prints the loss and the perplexity of a trained model. Without --text and --tokens, the model is\n"
+     "evaluated on the validation part of the text with which it was trained. The text must be where it was then.\n"},
     {"generate", GENERATE, generate,
      "gpt generate: continues a text with a trained model. Of a folder it takes the last checkpoint, which may know "
      "its\n"
@@ -88,8 +91,8 @@ static size_t read_command(int argc, char **argv, options *o, int *status)
         explain();
         return COMMANDS;
     }
-    if (strcmp(argv[1], "--version") == 0) {
-        program_version();
+    if (argv[1][0] == '-') {
+        *status = command_line_refuse_options("", 2, argv);
         return COMMANDS;
     }
     for (size_t i = 0; i < COMMANDS; i++) {
@@ -98,10 +101,15 @@ static size_t read_command(int argc, char **argv, options *o, int *status)
             return *status < 0 ? i : COMMANDS;
         }
     }
+    nearest n = {.word = argv[1]};
+    char text[NEAREST_TEXT];
+    for (size_t i = 0; i < COMMANDS; i++) {
+        nearest_try(&n, commands[i].name);
+    }
     *status = 2;
-    complain(
-        "'%s' is not a command; must be train, eval, generate, vocabulary, tokenize, info, compare, import or export",
-        argv[1]);
+    complain("'%s' is not a command%s; must be train, eval, generate, vocabulary, tokenize, info, compare, import or "
+             "export",
+             argv[1], nearest_text(&n, "", text));
     return COMMANDS;
 }
 

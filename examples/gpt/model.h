@@ -5,6 +5,7 @@
 #include <tapegrad.h>
 #include <tapegrad_text.h>
 
+#include "../common/program.h"
 #include "options.h"
 
 typedef struct model {
@@ -30,14 +31,22 @@ tg_tape *quiet_tape_new(tg_run *run, bool reproducible);
 
 /* ---- checkpoint.c ---- */
 
-/* The names of the parts of a checkpoint that every command reads. */
+/* The names of the parts of a checkpoint that commands read. */
 #define MODEL_PART "model"
 #define CONFIG_PART "config"
 #define VOCABULARY_PART "vocabulary"
+#define DATA_PART "data"
 
 /* Writes the configuration to `text`, and returns it. */
 #define CONFIG_TEXT 400
 const char *config_text(const tg_gpt_config *config, char text[CONFIG_TEXT]);
+
+/* Writes the path of a file, or of the best or the last checkpoint of a folder, to `path`. Returns false after printing
+ * an error; of a folder without a model it says that `option` names another. */
+bool model_find(const char *option, const char *model_path, tg_checkpoint_choice choice, char path[PATH_BYTES]);
+
+/* The same of a folder alone. */
+bool model_find_in(const char *option, const char *folder, tg_checkpoint_choice choice, char path[PATH_BYTES]);
 
 /* Reads a trained model: from a folder of gpt train its best or its last checkpoint, or from a file. Unless `bpe` is
  * NULL, it also reads the vocabulary; *bpe becomes NULL if the model has none. Returns false after printing an

@@ -32,6 +32,8 @@ typedef struct options {
 
     /* the text: a file and its vocabulary, or token files; gpt vocabulary: several texts */
     const char *text, *vocab, *tokens, *val_tokens;
+    /* gpt eval: whether the text is that of the model's training, because none was given */
+    bool is_trained_text;
     text_list texts;
     int64_t vocab_size;
 

@@ -22,6 +22,14 @@
 
 /* ---- before the first step; everything that can be wrong with the options is found here ---- */
 
+/* Returns the steps of the warmup: a twentieth, but at least 10 in a short run, or half of it: with less the moments of
+ * Adam are estimates of a few gradients when the rate is full, and the loss jumps. */
+static int64_t warmup_steps(const options *o)
+{
+    int64_t twentieth = o->decay_steps / 20, least = o->decay_steps < 20 ? o->decay_steps / 2 : 10;
+    return o->warmup != AS_CONFIGURED ? o->warmup : twentieth > least ? twentieth : least;
+}
+
 /* Returns a schedule of linear warmup and cosine decay. The default learning rate is inversely proportional to the
  * width, because wider models need smaller steps (Brown et al. 2020, table 2.1). */
 static tg_schedule_config make_schedule(const options *o, int64_t width)
@@ -31,7 +39,7 @@ static tg_schedule_config make_schedule(const options *o, int64_t width)
     schedule.kind = TG_SCHEDULE_COSINE;
     schedule.lr = lr;
     schedule.minimum_lr = lr / 10;
-    schedule.warmup_steps = o->warmup == AS_CONFIGURED ? o->decay_steps / 20 : o->warmup;
+    schedule.warmup_steps = warmup_steps(o);
     /* a first step with a rate of 0 would change nothing */
     schedule.initial_lr = lr / (double)(schedule.warmup_steps + 1);
     schedule.total_steps = o->decay_steps;
@@ -89,7 +97,9 @@ static bool first_vocabulary(const training *r, tg_tokenizer **bpe)
 static bool load_first_model(training *r, tg_gpt_config *config, tg_tokenizer **bpe)
 {
     const options *o = r->o;
-    if (!model_load(&r->m, r->resumed ? r->resumed : o->from, TG_CHECKPOINT_BEST, o->activation_checkpointing, bpe)) {
+    char path[PATH_BYTES];
+    if (!model_find("another --from", r->resumed ? r->resumed : o->from, TG_CHECKPOINT_BEST, path) ||
+        !model_load(&r->m, path, TG_CHECKPOINT_BEST, o->activation_checkpointing, bpe)) {
         return false;
     }
     tg_rng_seed(tg_run_rng(r->m.run), (uint64_t)o->seed);
@@ -424,6 +434,5 @@ int train(const options *given)
     status = status < 0 ? train_with(&r) : status;
     free(argv);
     tg_text_free(arguments);
-    tg_text_free(r.resumed);
     return status;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tapegrad/extend.h>
+
 #include "../common/program.h"
 #include "../common/terminal.h"
 #include "parallel.h"
@@ -24,7 +26,7 @@ static int64_t list_parts(training *r, const char *losses, size_t losses_size, c
     parts[count++] = tg_checkpoint_rng("generator", tg_run_rng(r->m.run));
     parts[count++] = tg_checkpoint_loader("windows", r->windows);
     parts[count++] = tg_checkpoint_expect_text(CONFIG_PART, config_text(tg_gpt_get_config(r->m.gpt), config));
-    parts[count++] = tg_checkpoint_expect_text("data", r->c.identity);
+    parts[count++] = tg_checkpoint_expect_text(DATA_PART, r->c.identity);
     if (r->vocabulary) {
         parts[count++] = tg_checkpoint_expect_bytes(VOCABULARY_PART, r->vocabulary, (int64_t)r->vocabulary_size);
     }
@@ -108,23 +110,39 @@ static int extend(int64_t steps, training *r, options *o, int argc, char **argv)
     return options_read(o, TRAIN, "", argc + LONGER, argv);
 }
 
+bool training_arguments(const char *path, char **arguments, char ***argv, int *argc, tg_error *error)
+{
+    int64_t size = 0;
+    *arguments = tg_checkpoint_read_bytes(path, "arguments", &size, error);
+    *argv = *arguments ? malloc(((size_t)size + 2 + LONGER) * sizeof **argv) : NULL;
+    if (*arguments && !*argv) {
+        tg_error_set(error, TG_ERROR_MEMORY, "out of memory");
+    }
+    if (!*argv) {
+        return false;
+    }
+    static char name[] = "train";
+    (*argv)[0] = name;
+    *argc = 1;
+    for (int64_t at = 0; at < size; at += (int64_t)strlen(*arguments + at) + 1) {
+        (*argv)[(*argc)++] = *arguments + at;
+    }
+    (*argv)[*argc] = NULL;
+    return true;
+}
+
 int training_read_arguments(const options *given, training *r, options *o, char **arguments, char ***argv)
 {
     tg_error error = TG_NO_ERROR;
-    int64_t size = 0;
-    int argc = 1;
-    r->resumed = tg_checkpoint_find(given->resume, TG_CHECKPOINT_LAST, &error);
-    *arguments = r->resumed ? tg_checkpoint_read_bytes(r->resumed, "arguments", &size, &error) : NULL;
-    *argv = *arguments ? malloc(((size_t)size + 2 + LONGER) * sizeof **argv) : NULL;
-    if (!*argv) {
-        complain("%s", *arguments ? "out of memory" : error.text);
+    int argc;
+    if (!model_find_in("another --resume", given->resume, TG_CHECKPOINT_LAST, r->path)) {
         return 2;
     }
-    (*argv)[0] = given->argv[0];
-    for (int64_t at = 0; at < size; at += (int64_t)strlen(*arguments + at) + 1) {
-        (*argv)[argc++] = *arguments + at;
+    r->resumed = r->path;
+    if (!training_arguments(r->resumed, arguments, argv, &argc, &error)) {
+        complain("%s", error.text);
+        return 2;
     }
-    (*argv)[argc] = NULL;
     int status = options_read(o, TRAIN, "", argc, *argv);
     if (status < 0 && given->steps != AS_CONFIGURED) {
         status = extend(given->steps, r, o, argc, *argv);

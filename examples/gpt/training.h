@@ -25,7 +25,8 @@ typedef struct training {
     char *vocabulary, *arguments;
     size_t vocabulary_size, arguments_size;
     /* the checkpoint from which the run continues, or NULL, and the values of options that make it longer */
-    char *resumed;
+    const char *resumed;
+    char path[PATH_BYTES];
     char decay_steps[24], steps[24];
     /* seconds spent in steps, and the first step of these */
     double busy;
@@ -48,9 +49,12 @@ bool training_continue(training *r);
 /* Sets r->arguments to the command line. */
 bool training_join_arguments(training *r);
 
+/* Reads the command line with which a checkpoint was trained. The program frees `arguments` (tg_text_free) and `argv`
+ * (free) after its last use of the options. Returns false with the error set: VALUE if gpt train has not written it. */
+bool training_arguments(const char *path, char **arguments, char ***argv, int *argc, tg_error *error);
+
 /* Reads the command line of the run that --resume continues, and parses it to `o`, with the --steps that were given
- * with --resume at its end. The program frees `arguments`
- * (tg_text_free) and `argv` (free) after its last use of the options. Returns the value of options_read. */
+ * with --resume at its end. The program frees `arguments` and `argv` as above. Returns the value of options_read. */
 int training_read_arguments(const options *given, training *r, options *o, char **arguments, char ***argv);
 
 #endif

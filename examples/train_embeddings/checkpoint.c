@@ -93,6 +93,13 @@ static bool load(const char *path, const options *o, training *t)
     return true;
 }
 
+bool checkpoint_exists(const options *o, const char *name)
+{
+    char *found = tg_checkpoint_find(folder_file(o->out, name), TG_CHECKPOINT_LAST, NULL);
+    tg_text_free(found);
+    return found != NULL;
+}
+
 tg_checkpoint_folder *checkpoint_open(const options *o, const char *name, training *t)
 {
     tg_error error = TG_NO_ERROR;

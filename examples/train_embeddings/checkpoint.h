@@ -19,6 +19,9 @@ typedef struct training {
     tg_tensor *before, *halfway;
 } training;
 
+/* Returns whether --out/`name` has a checkpoint. */
+bool checkpoint_exists(const options *o, const char *name);
+
 /* Opens --out/`name`, and loads its last checkpoint with --resume. A trained model in the folder is an error, unless it
  * is continued or replaced. */
 tg_checkpoint_folder *checkpoint_open(const options *o, const char *name, training *t);

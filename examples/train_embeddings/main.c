@@ -18,6 +18,9 @@
 
 const char program_name[] = "train_embeddings";
 
+/* The folders of the two models in --out. */
+static const char *const names[] = {"without_positions", "with_positions"};
+
 /* The input of both runs. */
 typedef struct job {
     const options *o;
@@ -187,8 +190,8 @@ static bool train(const job *j, bool with_positions, result *r)
     bool good = is_made(&run);
     if (good) {
         printf("\n%s positions: %lld parameters\n", with_positions ? "With" : "Without",
-               (long long)tg_params_value_count(m.params));
-        folder = checkpoint_open(o, with_positions ? "with_positions" : "without_positions", &run);
+               (long long)model_parameter_count(&m));
+        folder = checkpoint_open(o, names[with_positions], &run);
         good = folder && steps(o, t, &m, &run, folder) && (!with_positions || save_model(o, m.params));
     }
     *r = (result){.losses = run.losses, .before = run.before, .halfway = run.halfway};
@@ -253,6 +256,11 @@ static int run(int argc, char **argv)
     int status = options_read(&o, argc, argv);
     if (status >= 0) {
         return status;
+    }
+    if (o.resume && !checkpoint_exists(&o, names[true])) {
+        complain("there is no training in %s: run train_embeddings without --resume first, or give another --out",
+                 o.out);
+        return 2;
     }
     if (o.threads > 0) {
         tg_set_threads((int)o.threads, NULL);

@@ -22,6 +22,11 @@ model model_make(tg_run *run, int64_t vocabulary, int64_t dim, int64_t context, 
     return m;
 }
 
+int64_t model_parameter_count(const model *m)
+{
+    return tg_params_value_count(m->params) - (m->with_positions ? 0 : tg_tensor_count(m->position.weight));
+}
+
 void model_free(model *m)
 {
     tg_params_free(m->params);

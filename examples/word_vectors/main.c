@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../common/command_line.h"
+#include "../common/nearest.h"
 #include "word_vectors.h"
 
 const char program_name[] = "word_vectors";
@@ -38,8 +39,10 @@ static const command_line_option table[] = {
      TRAIN},
     {"vectors", "FILE", VALUE_TEXT, AT(vectors), NULL,
      "file of word2vec's format, binary if its name ends with .bin, else text", NEIGHBORS | ANALOGY},
-    {"words", "WORDS", VALUE_TEXT, AT(words), NULL, "words with spaces between them", NEIGHBORS},
-    {"words", "WORDS", VALUE_TEXT, AT(words), NULL, "three words with spaces between them", ANALOGY},
+    {"words", "WORDS", VALUE_TEXT, AT(words), NULL,
+     "words with spaces between them; capital letters become small if no word of the file has one", NEIGHBORS},
+    {"words", "WORDS", VALUE_TEXT, AT(words), NULL,
+     "three words with spaces between them; capital letters become small if no word of the file has one", ANALOGY},
     {"top", "N", VALUE_INTEGER, AT(top), "[1,1000000]", "number of answers", NEIGHBORS | ANALOGY},
 };
 
@@ -64,6 +67,15 @@ static int explain(int argc, char **argv)
 {
     static const char introduction[] = "word_vectors: trains vectors of words, and answers questions about them.\n"
                                        "word_vectors train|neighbors|analogy --help lists the options.\n";
+    if (argc > 1 && argv[1][0] != '-') {
+        nearest n = {.word = argv[1]};
+        char text[NEAREST_TEXT];
+        for (size_t i = 0; i < COMMANDS; i++) {
+            nearest_try(&n, commands[i].name);
+        }
+        complain("'%s' is not a command%s; must be train, neighbors or analogy", argv[1], nearest_text(&n, "", text));
+        return 2;
+    }
     int status = command_line_refuse_options(introduction, argc, argv);
     if (status >= 0) {
         return status;
@@ -86,6 +98,7 @@ static int run(int argc, char **argv)
                          .alpha = 0.025,
                          .min_alpha = 0.0001,
                          .seed = 1,
+                         .vectors = "out/word_vectors/vectors.bin",
                          .top = 10};
             int status = command_line_read(table, sizeof table / sizeof *table, commands[i].which,
                                            commands[i].introduction, &o, argc - 1, argv + 1);

@@ -1,13 +1,17 @@
 /* query: the words nearest to a vector, by the cosine. The table is read once; its rows are divided by their norms as
  * they are read, so no normalized copy of it exists. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../common/terminal.h"
 #include "word_vectors.h"
 
 enum { MOST_WORDS = 16, LONGEST = 256 };
+
+#define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 /* A table of vectors, and the ids of the words of the question. */
 typedef struct question {
@@ -17,24 +21,48 @@ typedef struct question {
     int count;
 } question;
 
+/* Returns whether a word has a capital letter of ASCII. Otherwise the training had lowered them all. */
+static bool has_capitals(const tg_words *words)
+{
+    bool found = false;
+    for (int32_t id = 0; !found && id < tg_words_vocabulary(words); id++) {
+        found = tg_words_at(words, id)[strcspn(tg_words_at(words, id), CAPITALS)] != '\0';
+    }
+    return found;
+}
+
+static void lower(char *word)
+{
+    for (char *at = word; *(at += strcspn(at, CAPITALS)); at++) {
+        *at = (char)(*at | 0x20);
+    }
+}
+
 /* Reads the file and the words. Returns false after printing an error. In both cases, call close_question. */
 static bool open_question(question *q, const options *o)
 {
     *q = (question){0};
-    if (!o->vectors || !o->words) {
-        return complain("the options must be --vectors FILE --words WORDS");
+    if (!o->words) {
+        return complain("the options must have --words WORDS");
     }
     tg_error error = TG_NO_ERROR;
     const size_t length = strlen(o->vectors);
     const bool is_binary = length > 4 && strcmp(o->vectors + length - 4, ".bin") == 0;
     q->words = tg_words_open_vectors(o->vectors, is_binary ? TG_VECTORS_BINARY : TG_VECTORS_TEXT, &q->vectors, &error);
     if (!q->words) {
-        return complain("%s", error.text);
+        return access(o->vectors, F_OK) != 0 && errno == ENOENT
+                   ? complain("there are no vectors in %s: run `word_vectors train` first, or give --vectors",
+                              o->vectors)
+                   : complain("%s", error.text);
     }
+    const bool is_lower = !has_capitals(q->words);
     for (const char *at = o->words + strspn(o->words, " "); *at; at += strspn(at, " ")) {
         char word[LONGEST];
         snprintf(word, sizeof word, "%.*s", (int)strcspn(at, " "), at);
         at += strcspn(at, " ");
+        if (is_lower) {
+            lower(word);
+        }
         int32_t id = tg_words_find(q->words, word);
         if (id < 0 || q->count == MOST_WORDS) {
             return id < 0 ? complain("%s: it has no word '%s'", o->vectors, word)

@@ -1,4 +1,5 @@
 /* csv: the columns of a CSV file (RFC 4180) as tensors.
+ * Library: tapegrad_tools (pkg-config tapegrad_tools).
  *
  * Lines end with CR LF, LF or CR. A field in double quotes may contain separators, line breaks, and quotes, which are
  * doubled. Spaces belong to the fields. A byte-order mark of UTF-8 is skipped, and so are blank lines at the end: there

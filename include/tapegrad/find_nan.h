@@ -1,4 +1,4 @@
-/* find_nan: finds the op that computed the first NaN of a step. */
+/* find_nan: finds the op that computed the first NaN of a step. Library: tapegrad_tools (pkg-config tapegrad_tools). */
 #ifndef TAPEGRAD_FIND_NAN_H
 #define TAPEGRAD_FIND_NAN_H
 

@@ -1,5 +1,6 @@
 /* graph: what a tape has recorded, as a text or as a drawing: names, shapes, a few values, gradients, and backward step
  * by step.
+ * Library: tapegrad_tools (pkg-config tapegrad_tools).
  *
  * ```c
  * tg_graph_config config = tg_graph_config_default();

@@ -1,4 +1,5 @@
 /* json: reads JSON files (RFC 8259), such as lists of instructions or the settings of a model.
+ * Library: tapegrad_tools (pkg-config tapegrad_tools).
  *
  * ```c
  * tg_json_document *document = tg_json_document_open("instructions.json", &error);

@@ -1,4 +1,5 @@
 /* ledger: a trace of a training, one line per op, to compare two trainings.
+ * Library: tapegrad_tools (pkg-config tapegrad_tools).
  *
  * If two trainings should give the same numbers and do not, their ledgers show the first op that differs: those of two
  * versions, on two machines, or of tapegrad and PyTorch. Write a ledger of each of them, and compare the files.

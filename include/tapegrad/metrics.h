@@ -1,4 +1,5 @@
 /* metrics: how many predictions of a classifier are right, added up over batches.
+ * Library: tapegrad_tools (pkg-config tapegrad_tools).
  *
  * ```c
  * tg_accuracy accuracy = {0};

@@ -324,7 +324,11 @@ TG_API bool tg_nn_positional_extend(tg_nn_positional *positional, int64_t contex
 /* ---- cache of keys and values ------------------------------------------------------------------------------------ */
 /* For generation, in which each pass continues the text of the last one. Attention writes the keys and values of a pass
  * to its layer of the cache, and the next pass attends to them. tg_kv_cache_commit completes a pass. A pass that was
- * not committed, because it failed, is overwritten by the next one. */
+ * not committed, because it failed, is overwritten by the next one.
+ *
+ * Only the attention of modules uses a cache: tg_nn_multihead_attention_forward, with the cache in its config, and what
+ * calls it (tg_gpt, the layers of tapegrad/transformer.h). tg_scaled_dot_product_attention knows no cache: a model that
+ * calls this op keeps the keys and values of earlier passes itself, and joins them with those of the pass (tg_cat). */
 
 typedef struct tg_kv_cache tg_kv_cache;
 

@@ -1,4 +1,5 @@
 /* profile: where the time and the memory of a step go.
+ * Library: tapegrad_tools (pkg-config tapegrad_tools).
  *
  * ```c
  * tg_profile *profile = tg_profile_new(t);

@@ -1,4 +1,5 @@
 /* tensorboard: curves, histograms and embeddings for TensorBoard, as torch.utils.tensorboard.SummaryWriter writes them.
+ * Library: tapegrad_tools (pkg-config tapegrad_tools).
  *
  * ```c
  * tg_tensorboard *log = tg_tensorboard_open("runs/first", &error);

@@ -1,4 +1,5 @@
 /* tokenizer: from text to token ids, and back.
+ * Library: tapegrad_text (pkg-config tapegrad_text).
  *
  * ```c
  * tg_tokenizer *bpe = tg_tokenizer_train(text, length, 512, &error);

@@ -1,4 +1,5 @@
 /* words: a vocabulary whose tokens are whole words, beside the byte pairs of tokenizer.h. It needs no PCRE2.
+ * Library: tapegrad_text (pkg-config tapegrad_text).
  *
  * ```c
  * tg_words *words = tg_words_new(text, length, NULL, &error);

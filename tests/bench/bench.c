@@ -118,6 +118,21 @@ static bool starts(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+static void explain(void)
+{
+    printf("bench: measures the library's core, each time beside a bound of the same run.\n\n"
+           "  --quick            fewer rounds, and neither the kinds of positions nor the GPT\n"
+           "  --json             one line of JSON per figure\n"
+           "  --threads=N        number of threads\n"
+           "  --products=NAME    what computes matrix products: auto, blas or builtin\n"
+           "  --part NAME        one part alone: deferred, generation, next-token, params or large-table\n"
+           "  --ops [REGEX]      a line for each op instead, or for those that match\n"
+           "  --shape NAME       of --ops: the shape of the inputs\n"
+           "  --dtype f32|f64    of --ops: the dtype of the inputs\n"
+           "  --list             of --ops: names alone\n"
+           "  --serve            steps of a GPT, or with --ops of ops, for the scripts of tests/bench\n");
+}
+
 /* Reads the option at argv[0], of `count` arguments; returns how many it has, or 0 for an unknown one. */
 static int read_option(options *o, char **argv, int count)
 {
@@ -190,10 +205,16 @@ static int run_part(const char *name)
 int main(int argc, char **argv)
 {
     options o = {.ops = false};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            explain();
+            return 0;
+        }
+    }
     for (int i = 1, read; i < argc; i += read) {
         read = read_option(&o, argv + i, argc - i);
         if (read == 0) {
-            return refuse("%s is unknown, or has no valid value (allowed: --json, --quick, --threads=N, "
+            return refuse("%s is unknown, or has no valid value (allowed: --help, --json, --quick, --threads=N, "
                           "--products=auto|blas|builtin, --serve, --list, --part NAME, --ops [REGEX], --shape NAME, "
                           "--dtype f32|f64)",
                           argv[i]);

@@ -409,11 +409,13 @@ static const struct {
 
 int main(int argc, char **argv)
 {
+    bool has_run = false;
     tg_set_threads(1, NULL);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (argc > 1 && strncmp(all[i].name, argv[1], strlen(argv[1])) != 0) {
             continue;
         }
+        has_run = true;
         memset(actions, 0, sizeof actions);
         for (int round = 0; round < ROUNDS; round++) {
             for (size_index = 0; size_index < SIZES; size_index++) {
@@ -431,5 +433,12 @@ int main(int argc, char **argv)
     clear();
     remove(path);
     remove(other_path);
-    return 0;
+    if (!has_run) {
+        fprintf(stderr, "growth: no group begins with the argument; the groups are");
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            fprintf(stderr, "%s %s", i ? "," : "", all[i].name);
+        }
+        fprintf(stderr, "\n");
+    }
+    return has_run ? 0 : 2;
 }
