@@ -32,7 +32,8 @@ bool parallel_share(tg_params *params);
  * false, on all ranks, after rank 0 has printed the error: the `cause` of any rank, or that of its tape. */
 bool parallel_backward(tg_tape *t, tg_tensor *loss, tg_params *params, bool last, const tg_error *cause);
 
-/* Replaces the gradients by their mean over the ranks. Returns false, on all ranks, after rank 0 has printed the error. */
+/* Replaces the gradients by their mean over the ranks. Returns false, on all ranks, after rank 0 has printed the
+ * error. */
 bool parallel_reduce(tg_params *params);
 
 /* Returns true if all ranks have the same parameters. Returns false, on all ranks, after rank 0 has printed which

@@ -229,8 +229,8 @@ static void diverged(const training *r, const char *what, double value, tg_error
              (long long)r->h.steps + 1, what, isnan(value) ? "nan" : "inf", found ? ": " : "", found ? where.text : "");
 }
 
-/* Runs one batch forward and backward. Adds to the gradients, and adds the batch's loss / --accumulate to `loss`. Returns
- * false, on all ranks, after printing an error. A rank whose batch fails has no loss, and still begins the reduction. */
+/* Runs one batch forward and backward. Adds to the gradients, and adds the batch's loss / --accumulate to `loss`.
+ * Returns false, on all ranks, after printing an error. A rank without a loss still begins the reduction. */
 static bool pass(training *r, bool last, double *loss)
 {
     tg_error cause = TG_NO_ERROR;

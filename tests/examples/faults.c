@@ -1,7 +1,7 @@
 /* faults: preloaded into a program, it makes one fault, named by $TG_FAULT: a bad config of the params, the tape, the
  * optimizer or the loader; a loader that fails in its third batch; an id, or targets of another rank, in that batch.
- * At the end it writes to $TG_FAULT_REPORT whether a value of the params has changed since the fault. Over MPI the fault
- * is one of rank 1. */
+ * At the end it writes to $TG_FAULT_REPORT whether a value of the params has changed since the fault. Over MPI only
+ * rank 1 has the fault. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
