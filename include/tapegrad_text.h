@@ -1,5 +1,5 @@
-/* tapegrad_text: the library of texts, tapegrad_text: a tokenizer, vocabularies of words, reading texts. To link it
- * and the core: cc program.c $(pkg-config --cflags --libs tapegrad_text). */
+/* tapegrad_text: a library of its own: a tokenizer, vocabularies of words, reading texts. To link it and the
+ * core: cc program.c $(pkg-config --cflags --libs tapegrad_text). */
 #ifndef TAPEGRAD_TEXT_H
 #define TAPEGRAD_TEXT_H
 

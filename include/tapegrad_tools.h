@@ -1,5 +1,5 @@
-/* tapegrad_tools: the library of tools, tapegrad_tools: they look into a training, measure it, and read tables. To
- * link it and the core: cc program.c $(pkg-config --cflags --libs tapegrad_tools). */
+/* tapegrad_tools: a library of its own: tools that look into a training, measure it, and read tables. To link it and
+ * the core: cc program.c $(pkg-config --cflags --libs tapegrad_tools). */
 #ifndef TAPEGRAD_TOOLS_H
 #define TAPEGRAD_TOOLS_H
 

@@ -47,7 +47,7 @@ TG_API const char *tg_version(void);
 /* A call that fails returns false or NULL, or the value that its comment names, and sets an error. Its arguments show
  * which one:
  *
- *   - A call that takes a tape sets the error of the tape's run (tapegrad/run.h). It asks no other.
+ *   - A call that takes a tape sets the error of the tape's run (tapegrad/run.h), and looks at no other.
  *   - A call on params, an optimizer, a module, a model or a loader sets the error of the run of its params or loader.
  *   - Calls that read or write files, tg_gradcheck_params, those of tapegrad_mpi.h, and calls on no such object take
  *     a `tg_error *` as their last argument, which is optional (NULL).

@@ -111,8 +111,8 @@ typedef struct tg_loader_config {
     const int64_t *rows;
     /* of tensors: the number of these indices; default 0 */
     int64_t row_count;
-    /* of lists: the id that fills up the shorter lists of a batch and is the last target of each list, at least 0; must
-     * be set */
+    /* of lists: the id of the end and of the padding, at least 0: the target behind a list's last id, and what fills up
+     * the shorter lists of a batch; must be set */
     int32_t pad_id;
     /* of lists: the largest number of ids of a row, at least 1; the end of a longer list is left out. Default
      * TG_NO_MAX_LENGTH */
@@ -144,8 +144,8 @@ TG_API tg_loader *tg_loader_new_from_tensors(tg_run *run, tg_tensor *const *tens
  * if that is less:
  *
  *   inputs      i32    the ids of a list, then pad_id
- *   targets     i32    the ids one position later, then pad_id once, then ignored_target. Every pad_id after the first
- *                      one is ignored, also inside of a list
+ *   targets     i32    the ids one position later, then pad_id once, then ignored_target. After the first pad_id of a
+ *                      row every further one becomes ignored_target, too
  *   tensors[2]  u8     1 where the input is an id of the list, and 0 where it is padding: a key_mask of attention
  *
  * All else is as above. The error can also be VALUE for an option of windows or of tensors and for a max_length that is

@@ -46,7 +46,8 @@ typedef struct tg_nn_embedding_config {
      * frozen (tapegrad/rows.h). So it gets no gradient from a tied output head and no weight decay, unlike in PyTorch.
      * Default TG_NO_PADDING */
     int64_t padding_index;
-    /* the mean and the standard deviation of the initial values, which are normal; default 0 and 1 */
+    /* the mean and the standard deviation of the initial values, which are normal; default 0 and 1. After a
+     * short training rows are still near them: for neighbors that mean something start with a std of 0.1, say */
     double mean, std;
     /* a table (rows,width) of the params' dtype to use, as in Embedding.from_pretrained; it is retained, not copied,
      * and nothing is drawn; default NULL */

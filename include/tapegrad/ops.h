@@ -281,9 +281,10 @@ TG_API tg_tensor *tg_argmin(tg_tape *tape, tg_tensor *x, int axis, tg_keep_axes 
 /* An order of values. NaN counts as the largest value. */
 typedef enum tg_order { TG_LARGEST_FIRST, TG_SMALLEST_FIRST } tg_order;
 
-/* The k largest or smallest values along an axis, in this order. Writes their indices, i32, to *indices, which is
- * optional. On ties the smaller index comes first. The gradient goes to the selected values. RANGE unless 0 <= k <= the
- * size of the axis. For a scalar the result is its value, a scalar, even for k = 0. */
+/* The k largest or smallest values along an axis, in this order: tg_topk(t, x, 5, -1, TG_LARGEST_FIRST, &ids). Writes
+ * their indices, i32, to *indices, which is optional. On ties the smaller index comes first. The gradient goes to the
+ * selected values. RANGE unless 0 <= k <= the size of the axis. For a scalar the result is its value, a scalar, even
+ * for k = 0. */
 TG_API tg_tensor *tg_topk(tg_tape *tape, tg_tensor *x, int64_t k, int axis, tg_order order, tg_tensor **indices);
 
 /* All values along an axis in this order, and their indices, as for tg_topk: torch.sort with stable=True. */

@@ -68,7 +68,8 @@ typedef struct tg_row_neighbor {
 
 /* Writes the `count` rows with the largest cosine to `row` to `neighbors`, nearest first; on ties the smaller index
  * comes first. Returns the number of rows that it wrote, which is smaller if the table has fewer. `row` itself is left
- * out. `among` is optional and has one byte per row: rows with 0 are left out. A row with a NaN or an infinity has no
+ * out. `among` is optional and has one byte per row: rows with 0 are left out, such as
+ * those of padding and of words that the training never saw. A row with a NaN or an infinity has no
  * neighbors and is no neighbor. Takes one pass over the table. -1 and RANGE for a row that does not exist or a negative
  * count. */
 TG_API int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const uint8_t *among,

@@ -60,8 +60,8 @@ typedef struct tg_words_config {
     int64_t min_count;
     /* the largest number of ids, special tokens included; the most frequent words stay. Default INT32_MAX */
     int32_t vocabulary;
-    /* Tokens that are in the vocabulary whatever the text is: "[MASK]", "<|endoftext|>". `unknown` follows them unless
-     * it is one of them. Each must be a single word of `split`. Default NULL */
+    /* Tokens that are in the vocabulary whatever the text is: "[MASK]", "<|endoftext|>". The first has id 0, and
+     * `unknown` the id after the last, unless it is one of them. Each must be a single word of `split`. Default NULL */
     const char *const *special;
     /* the number of these tokens, which must be set with them; default 0 */
     int special_count;
@@ -91,7 +91,7 @@ TG_API void tg_words_free(tg_words *words);
 /* Returns the number of ids. */
 TG_API int32_t tg_words_vocabulary(const tg_words *words);
 
-/* Returns the id of a word, or -1 if it is not in the vocabulary. */
+/* Returns the id of a word, or -1 if it is not in the vocabulary, which then encodes it as `unknown`. */
 TG_API int32_t tg_words_find(const tg_words *words, const char *word);
 
 /* Returns the word of an id, borrowed; NULL for an id that does not exist. */
