@@ -114,8 +114,8 @@ typedef struct tg_loader_config {
     /* of lists: the id of the end and of the padding, at least 0: the target behind a list's last id, and what fills up
      * the shorter lists of a batch; must be set */
     int32_t pad_id;
-    /* of lists: the largest number of ids of a row, at least 1; the end of a longer list is left out. Default
-     * TG_NO_MAX_LENGTH */
+    /* of lists: the largest number of ids of a row, at least 1; the rest of a longer list is left out,
+     * but for one id, the last target. Default TG_NO_MAX_LENGTH */
     int64_t max_length;
     /* of lists: the target where no loss counts (ignore_index of tg_cross_entropy_config); default -100 */
     int32_t ignored_target;

@@ -103,9 +103,9 @@ TG_API tg_optim *tg_adam_new(tg_params *params, const tg_adam_config *config);
  *
  *     x = x * (1 - lr * weight_decay)
  *
- * The config is Adam's: the default has `decoupled` and a weight decay of 1e-2. The field decides, not the name of the
- * call: tg_adam_new with `decoupled` is AdamW, as torch.optim.Adam with decoupled_weight_decay, and tg_adamw_new
- * without it is Adam. */
+ * Its config is Adam's; the default has `decoupled` and a weight decay of 1e-2. Each call takes what its own default
+ * function returned, and then the field decides: tg_adam_new with `decoupled` set is AdamW (as torch.optim.Adam with
+ * decoupled_weight_decay), tg_adamw_new without it Adam. */
 typedef tg_adam_config tg_adamw_config;
 
 TG_API tg_adamw_config tg_adamw_config_default(void);

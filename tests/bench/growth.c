@@ -1,9 +1,9 @@
 /* growth: how the time of loading, training, encoding and saving grows with the number of things. Each number is
  * doubled three times. Prints for each action the processor's time at the largest number, of one thread, and the
  * exponent over the last two doublings: 1 is linear. Caches that become too small add to it, and so does other work on
- * the machine, so this is no test.
+ * the machine, so this is no test. tests/bench/growth_instructions counts instructions instead.
  *
- *     growth [NAME]    with a name, only the groups that begin with it
+ *     growth [--once] [NAME]    with a name, only the groups that begin with it; --once: one round
  */
 #include <math.h>
 #include <stdio.h>
@@ -31,13 +31,14 @@ static int next_action, size_index;
 static clock_t begun;
 static tg_error error;
 
-static void begin(void)
+/* growth_instructions counts what runs from the return of this call until the call of end. */
+__attribute__((noinline)) static void begin(void)
 {
     begun = clock();
 }
 
 /* Ends the action that began with the last begin or end. */
-static void end(const char *name)
+__attribute__((noinline)) static void end(const char *name)
 {
     double seconds = (double)(clock() - begun) / CLOCKS_PER_SEC;
     actions[next_action].name = name;
@@ -409,15 +410,16 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    bool has_run = false;
+    bool has_run = false, is_once = argc > 1 && strcmp(argv[1], "--once") == 0;
+    const char *prefix = argc > 1 + is_once ? argv[1 + is_once] : "";
     tg_set_threads(1, NULL);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (argc > 1 && strncmp(all[i].name, argv[1], strlen(argv[1])) != 0) {
+        if (strncmp(all[i].name, prefix, strlen(prefix)) != 0) {
             continue;
         }
         has_run = true;
         memset(actions, 0, sizeof actions);
-        for (int round = 0; round < ROUNDS; round++) {
+        for (int round = 0; round < (is_once ? 1 : ROUNDS); round++) {
             for (size_index = 0; size_index < SIZES; size_index++) {
                 next_action = 0;
                 all[i].run(all[i].least << size_index);
