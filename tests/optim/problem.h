@@ -303,13 +303,9 @@ static inline tg_adam_config adam_config(double lr, double beta1, double beta2, 
 static inline tg_adamw_config adamw_config(double lr, double beta1, double beta2, double eps, double weight_decay,
                                            bool amsgrad)
 {
-    tg_adamw_config config = tg_adamw_config_default();
-    config.lr = lr;
-    config.beta1 = beta1;
-    config.beta2 = beta2;
-    config.eps = eps;
-    config.weight_decay = weight_decay;
-    config.amsgrad = amsgrad;
+    tg_adamw_config config = adam_config(lr, beta1, beta2, eps, weight_decay, amsgrad);
+    config.mark = tg_adamw_config_default().mark;
+    config.decoupled = true;
     return config;
 }
 
