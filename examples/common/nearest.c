@@ -47,6 +47,13 @@ void nearest_try(nearest *n, const char *name)
     }
 }
 
+void nearest_try_all(nearest *n, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        nearest_try(n, names[i]);
+    }
+}
+
 const char *nearest_text(const nearest *n, const char *dashes, char text[NEAREST_TEXT])
 {
     text[0] = '\0';

@@ -22,6 +22,9 @@ typedef struct nearest {
  * of a name is near, too. */
 void nearest_try(nearest *n, const char *name);
 
+/* The same for each of `count` names. */
+void nearest_try_all(nearest *n, const char *const *names, size_t count);
+
 /* Returns "; the nearest is NAME", with `dashes` before the name, or "" if none is near. */
 #define NEAREST_TEXT 100
 const char *nearest_text(const nearest *n, const char *dashes, char text[NEAREST_TEXT]);

@@ -329,9 +329,7 @@ static int run_command(student *s, char **words, int count, bool is_fast, uint64
     }
     nearest n = {.word = words[0]};
     char text[NEAREST_TEXT];
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        nearest_try(&n, commands[i]);
-    }
+    nearest_try_all(&n, commands, sizeof commands / sizeof *commands);
     nearest_try(&n, "list");
     nearest_try(&n, "grade");
     complain("unknown command %s%s; --help lists them", words[0], nearest_text(&n, "", text));
@@ -386,9 +384,7 @@ int main(int argc, char **argv)
             static const char *const options[] = {"help", "fast", "terse", "folder", "language", "seed"};
             nearest n = {.word = argv[i]};
             char text[NEAREST_TEXT];
-            for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
-                nearest_try(&n, options[k]);
-            }
+            nearest_try_all(&n, options, sizeof options / sizeof *options);
             complain("unknown option %s%s; --help lists them", argv[i], nearest_text(&n, "--", text));
             return 2;
         } else {

@@ -207,9 +207,7 @@ static int read_options(grader *g, int argc, char **argv, const char **folders, 
             static const char *const options[] = {"report", "seed", "only", "no-isolation"};
             nearest n = {.word = argv[i]};
             char text[NEAREST_TEXT];
-            for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
-                nearest_try(&n, options[k]);
-            }
+            nearest_try_all(&n, options, sizeof options / sizeof *options);
             complain("grade: unknown option %s%s; allowed: --report FILE, --seed N, --only NAME, --no-isolation",
                      argv[i], nearest_text(&n, "--", text));
             return -1;

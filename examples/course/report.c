@@ -43,27 +43,6 @@ static void print(text *t, const char *format, ...)
     put(t, line, length < 0 ? 0 : length < (int)sizeof line ? (size_t)length : sizeof line - 1);
 }
 
-/* Returns the bytes of the character at `s` if it is printable and valid UTF-8, or 0. */
-static size_t character(const char *s)
-{
-    const unsigned char *c = (const unsigned char *)s;
-    if (c[0] < 0x80) {
-        return c[0] >= ' ' && c[0] < 127;
-    }
-    size_t count = c[0] >= 0xf0 ? 4 : c[0] >= 0xe0 ? 3 : 2;
-    uint32_t code = c[0] & (0x7f >> count);
-    for (size_t i = 1; i < count; i++) {
-        if ((c[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        code = code << 6 | (c[i] & 0x3f);
-    }
-    static const uint32_t least[] = {0, 0, 0xa0, 0x800, 0x10000}; /* below 0xa0: controls */
-    bool is_valid = c[0] >= 0xc2 && c[0] < 0xf5 && code >= least[count] && code <= 0x10ffff &&
-                    (code < 0xd800 || code > 0xdfff) && (code & 0xfffe) != 0xfffe; /* no character of XML */
-    return is_valid ? count : 0;
-}
-
 /* What a submission printed may be in a message, and the name of a folder may have any bytes: what is no printable
  * character is escaped, and bytes that are not UTF-8 become U+FFFD. */
 static void print_json(text *t, const char *value)
@@ -71,10 +50,10 @@ static void print_json(text *t, const char *value)
     put(t, "\"", 1);
     while (*value) {
         unsigned char c = (unsigned char)*value;
-        size_t count = character(value);
+        size_t count = visible_character(value, 4);
         if (c == '"' || c == '\\') {
             print(t, "\\%c", c);
-        } else if (count == 0) {
+        } else if (count == 0 || c < ' ') {
             print(t, "\\u%04x", c < 128 ? c : 0xfffd);
         } else {
             put(t, value, count);
@@ -89,7 +68,7 @@ static void print_xml(text *t, const char *value)
     put(t, "\"", 1);
     while (*value) {
         unsigned char c = (unsigned char)*value;
-        size_t count = character(value);
+        size_t count = visible_character(value, 4);
         if (c == '"' || c == '&' || c == '<' || c == '>' || c == '\n' || c == '\t') {
             print(t, "&#%d;", c);
         } else if (count == 0) {

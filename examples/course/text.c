@@ -137,22 +137,30 @@ static int width_of(const char *text, int bytes)
     return width;
 }
 
-/* Returns the length of the character at the start of a text; 0 for a control character and for bytes that are none. */
-static size_t visible(const unsigned char *text, size_t length)
+size_t visible_character(const char *text, size_t length)
 {
-    size_t size = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4, i = 1;
-    bool is_control = (text[0] < 0x20 && text[0] != '\n' && text[0] != '\t') || text[0] == 0x7f ||
-                      (text[0] == 0xc2 && length > 1 && text[1] < 0xa0);
-    while (i < size && i < length && (text[i] & 0xc0) == 0x80) {
-        i++;
+    static const uint32_t least[] = {0, 0, 0xa0, 0x800, 0x10000}; /* below 0xa0: controls */
+    const unsigned char *c = (const unsigned char *)text;
+    if (c[0] < 0x80) {
+        return (c[0] >= 0x20 && c[0] != 0x7f) || c[0] == '\n' || c[0] == '\t';
     }
-    return i < size || is_control || text[0] > 0xf4 ? 0 : size;
+    size_t size = c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
+    uint32_t code = c[0] & (0x7f >> size);
+    for (size_t i = 1; i < size; i++) {
+        if (i == length || (c[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        code = code << 6 | (c[i] & 0x3f);
+    }
+    bool is_character = c[0] >= 0xc2 && c[0] < 0xf5 && code >= least[size] && code <= 0x10ffff &&
+                        (code < 0xd800 || code > 0xdfff) && (code & 0xfffe) != 0xfffe;
+    return is_character ? size : 0;
 }
 
 void print_visible(FILE *file, const char *text, size_t length)
 {
     for (size_t i = 0, size; i < length && text[i]; i += size > 0 ? size : 1) {
-        size = visible((const unsigned char *)text + i, strnlen(text + i, length - i));
+        size = visible_character(text + i, strnlen(text + i, length - i));
         if (size > 0) {
             fwrite(text + i, 1, size, file);
         } else {

@@ -24,8 +24,9 @@ typedef struct model {
     tg_tensor *averages;
 } model;
 
-/* Draws all parameters from rng. The error is tg_params_error(m.params). */
+/* Draws all parameters from the generator of the run, which has the error, too. */
 model model_make(tg_run *run, int64_t vocabulary, int64_t dim, int64_t context, bool with_positions);
+
 /* Returns the number of parameters that the model computes with. */
 int64_t model_parameter_count(const model *m);
 

@@ -5,6 +5,12 @@
 
 #include "base/alloc.h"
 
+/* Returns the run whose error it is. */
+static tg_run *owner_of(tg_run *run)
+{
+    return run->first ? run->first : run;
+}
+
 /* Returns a run without a generator, whose error is its own, or that of another run. */
 static tg_run *new_run(tg_run *first)
 {
@@ -38,7 +44,7 @@ tg_run *tg_run_new_stream(tg_run *run, uint64_t seed)
     if (!run) {
         return NULL;
     }
-    tg_run *stream = seeded(new_run(run->first ? run->first : run), seed);
+    tg_run *stream = seeded(new_run(owner_of(run)), seed);
     if (!stream) {
         tg_error_set(run->error, TG_ERROR_MEMORY, "run_new_stream: out of memory");
     }
@@ -68,12 +74,6 @@ tg_rng *tg_run_rng(tg_run *run)
 }
 
 /* ---- the error ---- */
-
-/* Returns the run whose error it is. */
-static tg_run *owner_of(tg_run *run)
-{
-    return run->first ? run->first : run;
-}
 
 const tg_error *tg_run_error(const tg_run *run)
 {
