@@ -31,7 +31,7 @@ bool folder_create(const char *path);
 
 /* Prints text to stdout in lines of the terminal's width, which begin with `indent` blanks. A newline in it stays. */
 void print_wrapped(int indent, const char *text);
-/* Returns the length of the UTF-8 character at the start of a text of `length` bytes, which is not empty. 0 for a control
+/* Returns the length of the UTF-8 character at the start of a text of `length` bytes, at least one. 0 for a control
  * character but newline and tab, for bytes that are no character, and for one that XML does not have. */
 size_t visible_character(const char *text, size_t length);
 /* Writes at most `length` bytes of a text. Control characters but newlines and tabs, and bytes that are not UTF-8,
