@@ -6,10 +6,13 @@
  *     tg_cpu_level       flags                          LEVEL(tg_sums)
  *     TG_CPU_BASELINE    none                           tg_sums
  *     TG_CPU_AVX2        -mavx2 -mfma                   tg_sums_avx2
- *     TG_CPU_AVX512      -mavx512f -mavx512bw ...       tg_sums_avx512
+ *     TG_CPU_AVX512      -mavx512f -mavx512bw ...       tg_sums_avx512, of the files of lib/meson.build's list `wide`
  *
- * TG_EACH_LEVEL(tg_sums) lists the three names. So it declares the versions, and initializes a constant table of them,
- * which a caller indexes by tg_level():
+ * Programs gain from AVX-512 where they multiply matrices and where they compute a softmax or a cross-entropy
+ * (tests/bench/special_cases.md). All other kernels end with AVX2, which the level TG_CPU_AVX512 uses, too.
+ *
+ * TG_EACH_LEVEL(tg_sums) lists a name per level, and TG_EACH_WIDE_LEVEL(tg_sums) that of a file in `wide`. So they
+ * declare the versions, and initialize a constant table of them, which a caller indexes by tg_level():
  *
  *     typedef void sums(const float *x, int64_t n);
  *     sums TG_EACH_LEVEL(tg_sums);
@@ -46,10 +49,12 @@
 
 #if defined TG_ALL_LEVELS
 #define TG_LEVELS 3
-#define TG_EACH_LEVEL(name) name, name##_avx2, name##_avx512
+#define TG_EACH_LEVEL(name) name, name##_avx2, name##_avx2
+#define TG_EACH_WIDE_LEVEL(name) name, name##_avx2, name##_avx512
 #else
 #define TG_LEVELS 1
 #define TG_EACH_LEVEL(name) name
+#define TG_EACH_WIDE_LEVEL(name) name
 #endif
 
 /* The level in use, or -1 before the first call that needs it. */

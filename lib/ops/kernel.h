@@ -12,24 +12,29 @@
 #include "tensor/gemm.h"
 #include "tensor/walk.h"
 
-/* Declares a kernel for both dtypes at each level: TG_DECLARE_KERNEL(tg_softmax_forward); */
+/* Declares a kernel for both dtypes at each level: TG_DECLARE_KERNEL(tg_embedding_forward); TG_DECLARE_WIDE_KERNEL
+ * declares one of a file that AVX-512 has, too (base/level.h). */
 typedef void tg_kernel(const tg_op_call *call);
 #define TG_DECLARE_KERNEL(name) tg_kernel TG_EACH_LEVEL(name##_f32), TG_EACH_LEVEL(name##_f64)
+#define TG_DECLARE_WIDE_KERNEL(name) tg_kernel TG_EACH_WIDE_LEVEL(name##_f32), TG_EACH_WIDE_LEVEL(name##_f64)
 
-/* Initializes the kernels of a tg_op: TG_KERNELS(tg_softmax_forward, tg_softmax_backward), with TG_NO_KERNEL for one
- * that does not exist. */
-#define TG_KERNELS(forward, backward)                                                       \
-    .f32 = {forward##_f32, backward##_f32}, .f64 = {forward##_f64, backward##_f64},         \
-    .levels = (const tg_op_kernels[TG_LEVELS][2])                                           \
-    {                                                                                       \
-        {{forward##_f32, backward##_f32}, {forward##_f64, backward##_f64}},                 \
-            TG_FASTER_KERNELS(forward##_f32, backward##_f32, forward##_f64, backward##_f64) \
+/* Initializes the kernels of a tg_op: TG_KERNELS(tg_embedding_forward, tg_embedding_backward), with TG_NO_KERNEL for
+ * one that does not exist; TG_WIDE_KERNELS those of a file that AVX-512 has, too. */
+#define TG_KERNELS(forward, backward) TG_KERNELS_UP_TO(avx2, forward, backward)
+#define TG_WIDE_KERNELS(forward, backward) TG_KERNELS_UP_TO(avx512, forward, backward)
+#define TG_KERNELS_UP_TO(highest, forward, backward)                                                 \
+    .f32 = {forward##_f32, backward##_f32}, .f64 = {forward##_f64, backward##_f64},                  \
+    .levels = (const tg_op_kernels[TG_LEVELS][2])                                                    \
+    {                                                                                                \
+        {{forward##_f32, backward##_f32}, {forward##_f64, backward##_f64}},                          \
+            TG_FASTER_KERNELS(highest, forward##_f32, backward##_f32, forward##_f64, backward##_f64) \
     }
 #if TG_LEVELS > 1
-#define TG_FASTER_KERNELS(f, b, f64, b64) \
-    {{f##_avx2, b##_avx2}, {f64##_avx2, b64##_avx2}}, {{f##_avx512, b##_avx512}, {f64##_avx512, b64##_avx512}},
+#define TG_FASTER_KERNELS(highest, f, b, f64, b64)    \
+    {{f##_avx2, b##_avx2}, {f64##_avx2, b64##_avx2}}, \
+        {{f##_##highest, b##_##highest}, {f64##_##highest, b64##_##highest}},
 #else
-#define TG_FASTER_KERNELS(f, b, f64, b64)
+#define TG_FASTER_KERNELS(highest, f, b, f64, b64)
 #endif
 #define TG_NO_KERNEL_f32 NULL
 #define TG_NO_KERNEL_f64 NULL

@@ -65,7 +65,7 @@ static bool is_builtin(const tg_gemm *g)
 
 static tg_gemm_kernel *kernel_f32(const tg_gemm *g)
 {
-    static tg_gemm_kernel *const builtin[] = {TG_EACH_LEVEL(tg_builtin_gemm_f32)};
+    static tg_gemm_kernel *const builtin[] = {TG_EACH_WIDE_LEVEL(tg_builtin_gemm_f32)};
     return !is_builtin(g)            ? tg_blas_gemm_f32
            : tg_products_are_exact() ? tg_builtin_gemm_f32_exact
                                      : builtin[tg_level()];
@@ -73,7 +73,7 @@ static tg_gemm_kernel *kernel_f32(const tg_gemm *g)
 
 static tg_gemm_kernel *kernel_f64(const tg_gemm *g)
 {
-    static tg_gemm_kernel *const builtin[] = {TG_EACH_LEVEL(tg_builtin_gemm_f64)};
+    static tg_gemm_kernel *const builtin[] = {TG_EACH_WIDE_LEVEL(tg_builtin_gemm_f64)};
     return !is_builtin(g)            ? tg_blas_gemm_f64
            : tg_products_are_exact() ? tg_builtin_gemm_f64_exact
                                      : builtin[tg_level()];

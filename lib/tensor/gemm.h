@@ -51,7 +51,7 @@ bool tg_products_are_exact(void);
 typedef void tg_gemm_kernel(const tg_gemm *gemm, const void *a, const void *b, bool add, void *c);
 
 tg_gemm_kernel tg_blas_gemm_f32, tg_blas_gemm_f64;
-tg_gemm_kernel TG_EACH_LEVEL(tg_builtin_gemm_f32), TG_EACH_LEVEL(tg_builtin_gemm_f64);
+tg_gemm_kernel TG_EACH_WIDE_LEVEL(tg_builtin_gemm_f32), TG_EACH_WIDE_LEVEL(tg_builtin_gemm_f64);
 tg_gemm_kernel tg_builtin_gemm_f32_exact, tg_builtin_gemm_f64_exact; /* tensor/exact_tile.h */
 
 /* Returns memory of the calling thread for the built-in loops, aligned to a cache line, which stays until the thread

@@ -24,8 +24,8 @@
 #include "ops/loss/cross_entropy.h"
 #include "ops/lanes.h"
 
-TG_DECLARE_KERNEL(tg_cross_entropy_forward);
-TG_DECLARE_KERNEL(tg_cross_entropy_backward);
+TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_forward);
+TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_backward);
 
 static tg_cross_entropy_rows rows_of(const tg_op_call *call)
 {
@@ -246,7 +246,7 @@ static const tg_op cross_entropy_op = {
     .name = "cross_entropy",
     .shape = cross_entropy_shape,
     .input_names = {"logits", "targets", "weight"},
-    TG_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward),
+    TG_WIDE_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
 };
@@ -255,7 +255,7 @@ static const tg_op nll_loss_op = {
     .name = "nll_loss",
     .shape = cross_entropy_shape,
     .input_names = {"log_probs", "targets", "weight"},
-    TG_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward),
+    TG_WIDE_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward),
     .backward_ignores_inputs = 1u << 0, /* the log-probabilities */
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,

@@ -12,8 +12,8 @@
  */
 #include "ops/loss/cross_entropy.h"
 
-TG_DECLARE_KERNEL(tg_cross_entropy_probabilities_forward);
-TG_DECLARE_KERNEL(tg_cross_entropy_probabilities_backward);
+TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_probabilities_forward);
+TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_probabilities_backward);
 
 typedef struct loss_rows {
     const real *x, *t, *dy;
@@ -138,7 +138,7 @@ const tg_op tg_cross_entropy_probabilities_op = {
     .name = "cross_entropy",
     .shape = probabilities_shape,
     .input_names = {"logits", "targets", "weight"},
-    TG_KERNELS(tg_cross_entropy_probabilities_forward, tg_cross_entropy_probabilities_backward),
+    TG_WIDE_KERNELS(tg_cross_entropy_probabilities_forward, tg_cross_entropy_probabilities_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };
 

@@ -19,8 +19,8 @@
 
 #include "ops/loss/cross_entropy.h"
 
-TG_DECLARE_KERNEL(tg_linear_cross_entropy_forward);
-TG_DECLARE_KERNEL(tg_linear_cross_entropy_backward);
+TG_DECLARE_WIDE_KERNEL(tg_linear_cross_entropy_forward);
+TG_DECLARE_WIDE_KERNEL(tg_linear_cross_entropy_backward);
 
 enum { X, TARGETS, WEIGHT, CLASS_WEIGHT }; /* the inputs */
 
@@ -168,7 +168,7 @@ static const tg_op linear_cross_entropy_op = {
     .name = "linear_cross_entropy",
     .shape = linear_cross_entropy_shape,
     .input_names = {"x", "targets", "weight", "config.weight"},
-    TG_KERNELS(tg_linear_cross_entropy_forward, tg_linear_cross_entropy_backward),
+    TG_WIDE_KERNELS(tg_linear_cross_entropy_forward, tg_linear_cross_entropy_backward),
     .backward_ignores_outputs = TG_OP_ALL,
 };
 

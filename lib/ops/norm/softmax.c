@@ -17,10 +17,10 @@
  */
 #include "ops/lanes.h"
 
-TG_DECLARE_KERNEL(tg_softmax_forward);
-TG_DECLARE_KERNEL(tg_softmax_backward);
-TG_DECLARE_KERNEL(tg_log_softmax_forward);
-TG_DECLARE_KERNEL(tg_log_softmax_backward);
+TG_DECLARE_WIDE_KERNEL(tg_softmax_forward);
+TG_DECLARE_WIDE_KERNEL(tg_softmax_backward);
+TG_DECLARE_WIDE_KERNEL(tg_log_softmax_forward);
+TG_DECLARE_WIDE_KERNEL(tg_log_softmax_backward);
 
 /* The largest number of neighboring lines that are computed together. A narrow strip stays in the cache; if its lines
  * are too long for that, wider rows are read faster from memory. */
@@ -261,7 +261,7 @@ static const tg_op softmax_op = {
     .name = "softmax",
     .shape = softmax_shape,
     .input_names = {"x"},
-    TG_KERNELS(tg_softmax_forward, tg_softmax_backward),
+    TG_WIDE_KERNELS(tg_softmax_forward, tg_softmax_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .can_overwrite = true,
 };
@@ -270,7 +270,7 @@ static const tg_op log_softmax_op = {
     .name = "log_softmax",
     .shape = softmax_shape,
     .input_names = {"x"},
-    TG_KERNELS(tg_log_softmax_forward, tg_log_softmax_backward),
+    TG_WIDE_KERNELS(tg_log_softmax_forward, tg_log_softmax_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .can_overwrite = true,
 };
