@@ -22,26 +22,24 @@ typedef void tg_kernel(const tg_op_call *call);
  * one that does not exist; TG_WIDE_KERNELS those of a file that AVX-512 has, too. */
 #define TG_KERNELS(forward, backward) TG_KERNELS_UP_TO(avx2, forward, backward)
 #define TG_WIDE_KERNELS(forward, backward) TG_KERNELS_UP_TO(avx512, forward, backward)
-#define TG_KERNELS_UP_TO(highest, forward, backward)                                                 \
-    .f32 = {forward##_f32, backward##_f32}, .f64 = {forward##_f64, backward##_f64},                  \
-    .levels = (const tg_op_kernels[TG_LEVELS][2])                                                    \
-    {                                                                                                \
-        {{forward##_f32, backward##_f32}, {forward##_f64, backward##_f64}},                          \
-            TG_FASTER_KERNELS(highest, forward##_f32, backward##_f32, forward##_f64, backward##_f64) \
+#if TG_LEVELS == 1
+#define TG_KERNELS_UP_TO(highest, f, b)                                                                 \
+    .f32 = {f##_f32, b##_f32}, .f64 = {f##_f64, b##_f64}, .levels = (const tg_op_kernels[TG_LEVELS][2]) \
+    {                                                                                                   \
+        {{f##_f32, b##_f32}, {f##_f64, b##_f64}},                                                       \
     }
-#if TG_LEVELS > 1
-#define TG_FASTER_KERNELS(highest, f, b, f64, b64)    \
-    {{f##_avx2, b##_avx2}, {f64##_avx2, b64##_avx2}}, \
-        {{f##_##highest, b##_##highest}, {f64##_##highest, b64##_##highest}},
 #else
-#define TG_FASTER_KERNELS(highest, f, b, f64, b64)
+#define TG_KERNELS_UP_TO(highest, f, b)                                                                         \
+    .f32 = {f##_f32, b##_f32}, .f64 = {f##_f64, b##_f64}, .levels = (const tg_op_kernels[TG_LEVELS][2])         \
+    {                                                                                                           \
+        {{f##_f32, b##_f32}, {f##_f64, b##_f64}}, {{f##_f32_avx2, b##_f32_avx2}, {f##_f64_avx2, b##_f64_avx2}}, \
+            {{f##_f32_##highest, b##_f32_##highest}, {f##_f64_##highest, b##_f64_##highest}},                   \
+    }
 #endif
 #define TG_NO_KERNEL_f32 NULL
 #define TG_NO_KERNEL_f64 NULL
 #define TG_NO_KERNEL_f32_avx2 NULL
 #define TG_NO_KERNEL_f64_avx2 NULL
-#define TG_NO_KERNEL_f32_avx512 NULL
-#define TG_NO_KERNEL_f64_avx512 NULL
 
 /* Computes C = A B, or with `add` C += A B (tensor/gemm.h). */
 static inline void gemm(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
