@@ -17,9 +17,9 @@
 #include <tapegrad/extend.h>
 
 #include "base/alloc.h"
-#include "base/doubles.h"
-#include "base/exp.h"
 #include "base/random.h"
+#include "math/doubles.h"
+#include "math/exp.h"
 #include "nn/gpt.h"
 #include "tensor/tensor.h"
 

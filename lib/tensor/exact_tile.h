@@ -1,10 +1,10 @@
 /* exact_tile (private): tiles of the built-in products whose fused multiply-adds are computed exactly by other means,
- * as base/fma.h says, two values at a time: for the reproducible mode on processors without them (tensor/gemm.c).
+ * as math/fma.h says, two values at a time: for the reproducible mode on processors without them (tensor/gemm.c).
  */
 #ifndef TG_TENSOR_EXACT_TILE_H
 #define TG_TENSOR_EXACT_TILE_H
 
-#include "base/fma.h"
+#include "math/fma.h"
 #include "tensor/tile_sizes.h"
 
 #if defined TG_LEVEL_EXACT
@@ -14,7 +14,7 @@ typedef int64_t two_bits __attribute__((vector_size(16)));
 typedef int32_t four_bits __attribute__((vector_size(16)));
 typedef real two_values __attribute__((vector_size(2 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
-/* As in base/fma.h, for two values. A comparison is -1 or 0. */
+/* As in math/fma.h, for two values. A comparison is -1 or 0. */
 static inline two odd_of(two sum, two error)
 {
     const two_bits bits = (two_bits)sum, is_negative = (two_bits)(sum < 0);

@@ -3,9 +3,9 @@
 
 #include <tapegrad/extend.h>
 
-#include "base/fma.h"
 #include "base/least.h"
 #include "base/parallel.h"
+#include "math/fma.h"
 
 /* ---- the backend ---- */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fma.h"
+#include "math/fma.h"
 #include "tensor/gemm.h"
 
 /* Those of mingw-w64 10 round twice. base/test_fma compares the library's with those of other systems. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/doubles.h"
+#include "math/doubles.h"
 #include "tensor/gemm.h"
 
 enum { PRODUCTS = 1000, MOST = 40000 };

@@ -3,17 +3,17 @@
  *   x = 2^n m,  m in [sqrt(1/2), sqrt(2))     log x = n ln 2 + log m
  *   log(1 + f) = f - f^2 / 2 + f^3 P(f)       f = m - 1
  *
- * ln 2 is the sum of two constants, as in base/exp.h. P has the coefficients of Moshier's Cephes library, logf.c. The
- * errors are at most 0.8 and 1.1 ulp (tests/base/test_log.c). The code has no branch, no fma and no table, so any
+ * ln 2 is the sum of two constants, as in math/exp.h. P has the coefficients of Moshier's Cephes library, logf.c. The
+ * errors are at most 0.8 and 1.1 ulp (tests/math/test_log.c). The code has no branch, no fma and no table, so any
  * vector width gives the same bits.
  */
-#ifndef TG_BASE_LOG_H
-#define TG_BASE_LOG_H
+#ifndef TG_MATH_LOG_H
+#define TG_MATH_LOG_H
 
 #include <float.h>
 #include <stdbool.h>
 
-#include "base/exp.h"
+#include "math/exp.h"
 
 /* Returns log x: -inf for 0, and NaN below 0. */
 static inline float tg_log_f32(float x)

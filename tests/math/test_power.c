@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/power.h"
+#include "math/power.h"
 #include "support.h"
 
 static void assert_close(float x, float y)

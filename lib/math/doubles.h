@@ -2,20 +2,20 @@
  *
  *   e^x          2^n e^r with x = n ln 2 + r, and Taylor's polynomial of e^r of degree 13
  *   log x        n ln 2 + log m with x = 2^n m, m in [sqrt(1/2), sqrt(2)), and the polynomial of FreeBSD's e_log.c
- *   tanh x       m / (m + 2) with m = e^2|x| - 1, as in base/exp.h
+ *   tanh x       m / (m + 2) with m = e^2|x| - 1, as in math/exp.h
  *
  * Those in this file have no branch, no fma and no table, so that compilers vectorize loops that call them; the others
  * are in doubles.c. A sum or product in two parts is exact, so it is the same with and without fused multiply-adds. The
- * largest errors that tests/base/test_doubles.c finds are stated there.
+ * largest errors that tests/math/test_doubles.c finds are stated there.
  */
-#ifndef TG_BASE_DOUBLES_H
-#define TG_BASE_DOUBLES_H
+#ifndef TG_MATH_DOUBLES_H
+#define TG_MATH_DOUBLES_H
 
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
 
-#include "base/fma.h"
+#include "math/fma.h"
 
 /* Returns the sum of the terms of e^r from r^2 / 2 on, for |r| <= ln 2 / 2. */
 static inline double tg_exp_tail(double r)
@@ -74,7 +74,7 @@ static inline double tg_exp_f64(double x)
     return tg_exp_of_sum(x, 0);
 }
 
-/* As tg_exp_or_zero_f32 (base/exp.h). */
+/* As tg_exp_or_zero_f32 (math/exp.h). */
 static inline double tg_exp_or_zero_f64(double x)
 {
     double e = tg_exp_f64(x);

@@ -9,20 +9,20 @@
  *
  * They are computed in double. P is a least-maximum fit with a relative error of sin r of 6.1e-9. pi is the sum of two
  * constants, of which the first has 33 bits, so that its product with n is exact (Cody and Waite 1980). The error is at
- * most 0.61 ulp for every float (tests/base/test_trigonometry.c).
+ * most 0.61 ulp for every float (tests/math/test_trigonometry.c).
  *
  * Doubles: n = round(x / (pi / 2)), r = x - n pi / 2 in two parts, and the polynomials of FreeBSD's k_sin.c and
- * k_cos.c. The error is at most 1 ulp (tests/base/test_doubles.c).
+ * k_cos.c. The error is at most 1 ulp (tests/math/test_doubles.c).
  */
-#ifndef TG_BASE_TRIGONOMETRY_H
-#define TG_BASE_TRIGONOMETRY_H
+#ifndef TG_MATH_TRIGONOMETRY_H
+#define TG_MATH_TRIGONOMETRY_H
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/exp.h"
-#include "base/fma.h"
+#include "math/exp.h"
+#include "math/fma.h"
 
 /* Above this the reduction would lose digits. */
 #define TG_TURN_LIMIT 0x1p20

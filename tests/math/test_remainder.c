@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/remainder.h"
+#include "math/remainder.h"
 #include "support.h"
 
 enum { COUNT = 64 };

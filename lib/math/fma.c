@@ -1,10 +1,10 @@
-/* fma: a b + c with whole numbers of 128 bits, for factors that are too large or small for base/fma.h.
+/* fma: a b + c with whole numbers of 128 bits, for factors that are too large or small for math/fma.h.
  *
  * Both terms are whole numbers times powers of two, with their first bit at 125 or 124. The smaller one is shifted to
  * the exponent of the larger one, and its last bit also stands for those that it loses. The larger term ends in 20
  * zeros, and if bits are lost, then no more than one leading bit cancels: so the rounding sees what it needs.
  */
-#include "base/fma.h"
+#include "math/fma.h"
 
 /* sign (upper 2^64 + lower) 2^exponent */
 typedef struct term {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "math/log.h"
 #include "support.h"
 
 static float float_of(uint32_t bits)

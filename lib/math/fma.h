@@ -11,14 +11,14 @@
  *
  * Knuth's two-sum gives the error of each sum.
  */
-#ifndef TG_BASE_FMA_H
-#define TG_BASE_FMA_H
+#ifndef TG_MATH_FMA_H
+#define TG_MATH_FMA_H
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/exp.h"
+#include "math/exp.h"
 
 /* Whether the compiler fuses. It does on processors that always can, even if it does not say so. */
 #if defined __FP_FAST_FMA || defined __FMA__ || defined __aarch64__ || defined __s390x__

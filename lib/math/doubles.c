@@ -1,7 +1,7 @@
-/* doubles: the functions of base/doubles.h that no loop has to vectorize. */
-#include "base/doubles.h"
+/* doubles: the functions of math/doubles.h that no loop has to vectorize. */
+#include "math/doubles.h"
 
-#include "base/trigonometry.h"
+#include "math/trigonometry.h"
 
 /* ---- sin and cos ---- */
 

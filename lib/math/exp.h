@@ -6,7 +6,7 @@
  * P has the coefficients of Moshier's Cephes library, expf.c. 2^n is built from exponent bits as a product of two
  * factors, so that subnormal results are rounded once and results above the largest float are infinite.
  *
- * The error is at most 1 ulp for every float, and 2.5 ulp for tanh (tests/base/test_exp.c). The code has no branch, no
+ * The error is at most 1 ulp for every float, and 2.5 ulp for tanh (tests/math/test_exp.c). The code has no branch, no
  * fma and no table, so any vector width gives the same bits.
  *
  * Subnormal numbers. Arithmetic with them takes up to a hundred times as long on many processors, and the next op is
@@ -15,10 +15,10 @@
  * that of ELU. tg_exp keeps PyTorch's values. No floating-point mode of the processor is changed.
  *
  * The tanh form of GELU uses exp, too: (1 + tanh u) / 2 is a sigmoid. The other form has a density and a tail of its
- * own (base/normal_tail.h), which need fewer operations.
+ * own (math/normal_tail.h), which need fewer operations.
  */
-#ifndef TG_BASE_EXP_H
-#define TG_BASE_EXP_H
+#ifndef TG_MATH_EXP_H
+#define TG_MATH_EXP_H
 
 #include <math.h>
 #include <stdint.h>

@@ -9,18 +9,18 @@
  * least-maximum fits, those of N and D for a in [0, 12.8]. They are positive, and no numbers that are almost equal are
  * subtracted: a small tail keeps its digits, unlike 1 + erf(-a / sqrt 2). The tail is within 7e-7 of that of its
  * density, and the density, whose exponent q is rounded twice, within 2e-7 (1 + q) of the exact one, relative to them
- * (tests/base/test_exp.c).
+ * (tests/math/test_exp.c).
  *
  * A product with 1 needs no multiplication: 2^f and D are scaled so that their first coefficients are 1, and N, with
  * which they meet, has the inverse scale.
  */
-#ifndef TG_BASE_NORMAL_TAIL_H
-#define TG_BASE_NORMAL_TAIL_H
+#ifndef TG_MATH_NORMAL_TAIL_H
+#define TG_MATH_NORMAL_TAIL_H
 
 #include <stdbool.h>
 
-#include "base/doubles.h"
-#include "base/exp.h"
+#include "math/doubles.h"
+#include "math/exp.h"
 
 /* Returns 1 - Phi(a) for a >= 0, and sets the density e^(-a^2/2) / sqrt(2 pi). Both are 0 where the tail is not a
  * normal number: for a above 12.8. */

@@ -1,13 +1,13 @@
-/* a b + c without fused multiply-adds (lib/base/fma.h) beside the C library's fma: random numbers of all sizes, sums
+/* a b + c without fused multiply-adds (lib/math/fma.h) beside the C library's fma: random numbers of all sizes, sums
  * near each other, ties, subnormal numbers, overflow, and special values. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "random_bits.h"
+#include "base/random_bits.h"
 #include "support.h"
 
-#include "base/fma.h"
+#include "math/fma.h"
 
 static bool has_fmaf, has_fma;
 

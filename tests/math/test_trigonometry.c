@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/doubles.h"
-#include "base/trigonometry.h"
+#include "math/doubles.h"
+#include "math/trigonometry.h"
 #include "support.h"
 
 enum { COUNT = 1000 };

@@ -1,11 +1,11 @@
-/* The functions of lib/base/doubles.h beside those of the C library for long double, which has 11 more bits on x86-64
+/* The functions of lib/math/doubles.h beside those of the C library for long double, which has 11 more bits on x86-64
  * and at least as many elsewhere. */
 #include <float.h>
 #include <math.h>
 
 #include "support.h"
 
-#include "base/doubles.h"
+#include "math/doubles.h"
 
 static uint64_t seed = 3;
 

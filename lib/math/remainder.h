@@ -8,8 +8,8 @@
  * is not whole is at least 2^-24 below the next whole number. libm computes the few others. The loop has no branch, no
  * fma and no table, so any vector width gives the same bits. Doubles are computed by libm.
  */
-#ifndef TG_BASE_REMAINDER_H
-#define TG_BASE_REMAINDER_H
+#ifndef TG_MATH_REMAINDER_H
+#define TG_MATH_REMAINDER_H
 
 #include <math.h>
 #include <stdint.h>

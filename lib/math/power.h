@@ -5,25 +5,25 @@
  *   y log2 |x| = n + f,   |f| <= 1/2            2^(n + f) = 2^n Q(f)
  *
  * The logarithm and the power are computed in double, and the result is rounded once. P and Q are least-maximum fits
- * with the relative errors 4.2e-12 and 1.9e-9. The error is at most 0.54 ulp (tests/base/test_power.c). Signs, zeros,
+ * with the relative errors 4.2e-12 and 1.9e-9. The error is at most 0.54 ulp (tests/math/test_power.c). Signs, zeros,
  * infinities and NaN are those of C's powf. The code has no branch, no fma and no table, so any vector width gives the
- * same bits. tg_pow_f64 is in base/doubles.h.
+ * same bits. tg_pow_f64 is in math/doubles.h.
  */
-#ifndef TG_BASE_POWER_H
-#define TG_BASE_POWER_H
+#ifndef TG_MATH_POWER_H
+#define TG_MATH_POWER_H
 
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/doubles.h"
-#include "base/exp.h"
+#include "math/doubles.h"
+#include "math/exp.h"
 
 /* Returns log2 x for a positive, finite x. */
 static inline double tg_log2_of_f32(float x)
 {
-    /* As in tg_log_f32 (base/log.h). */
+    /* As in tg_log_f32 (math/log.h). */
     bool subnormal = x < FLT_MIN;
     tg_float_bits bits = {.value = subnormal ? x * 0x1p24F : x};
     uint32_t offset = bits.bits - 0x3f3504f3U;

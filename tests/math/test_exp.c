@@ -6,9 +6,9 @@
 
 #include "support.h"
 
-#include "base/exp.h"
-#include "base/log.h"
-#include "base/normal_tail.h"
+#include "math/exp.h"
+#include "math/log.h"
+#include "math/normal_tail.h"
 
 /* Every 101st float of all 2^32, against libm's double. */
 static void test_one_ulp(void **state)
