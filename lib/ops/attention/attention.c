@@ -20,7 +20,7 @@
 #include "base/random.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_tiles.h"
-#include "ops/linear_algebra/few_rows.h"
+#include "products/few_rows.h"
 
 TG_DECLARE_KERNEL(tg_attention_forward);
 TG_DECLARE_KERNEL(tg_attention_backward);

@@ -4,7 +4,7 @@
  *   gradient    from the last position to the first:   da_t and db_t from dh_t,   dh_{t-1} += db_t W
  *               then dW += sum_t db_t^T h_{t-1},   dbias += sum_t db_t
  *
- * The products with W follow each other, and each has only the rows of the batch; tensor/panels.h computes them. The
+ * The products with W follow each other, and each has only the rows of the batch; products/panels.h computes them. The
  * gradient of W is one product over all positions, and another one for the initial state. The columns of the state are
  * divided into blocks (recurrent_layer.h), and threads divide the blocks: a thread computes its columns of the product
  * and of the step, and then waits for the others. A row that is 0 in the mask copies h (and c), and passes their

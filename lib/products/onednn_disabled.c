@@ -1,5 +1,5 @@
 /* onednn_disabled: replaces onednn.c in a build without oneDNN. No tape has a tg_onednn then. */
-#include "tensor/onednn.h"
+#include "products/onednn.h"
 
 const char *tg_onednn_missing(void)
 {

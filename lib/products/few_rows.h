@@ -10,10 +10,11 @@
  * A dot product of fewer terms than it has lanes, such as the single one of a gradient of a column, takes longer than
  * BLAS does.
  */
-#ifndef TG_OPS_LINEAR_ALGEBRA_FEW_ROWS_H
-#define TG_OPS_LINEAR_ALGEBRA_FEW_ROWS_H
+#ifndef TG_PRODUCTS_FEW_ROWS_H
+#define TG_PRODUCTS_FEW_ROWS_H
 
-#include "ops/kernel.h"
+#include "base/real.h"
+#include "products/gemm.h"
 
 /* The values of a large B. */
 #define TG_LARGE_FACTOR ((int64_t)1 << 16)

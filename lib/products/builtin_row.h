@@ -1,8 +1,8 @@
 /* builtin_row (private): built-in products of small matrices and of a row, which read their factors where they are. */
-#ifndef TG_TENSOR_BUILTIN_ROW_H
-#define TG_TENSOR_BUILTIN_ROW_H
+#ifndef TG_PRODUCTS_BUILTIN_ROW_H
+#define TG_PRODUCTS_BUILTIN_ROW_H
 
-#include "tensor/builtin_tile.h"
+#include "products/builtin_tile.h"
 
 /* ---- small products ---- */
 

@@ -1,5 +1,5 @@
 /* blas_disabled: in place of blas.c in a build without BLAS (-Dblas=builtin). */
-#include "tensor/gemm.h"
+#include "products/gemm.h"
 
 tg_blas tg_get_blas(void)
 {

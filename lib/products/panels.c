@@ -1,7 +1,7 @@
 /* panels: the products that panels.h describes. */
-#include "tensor/panels.h"
+#include "products/panels.h"
 
-#include "tensor/builtin_tile.h"
+#include "products/builtin_tile.h"
 
 _Static_assert(COLUMNS <= TG_PANEL_MOST, "TG_PANEL_MOST");
 

@@ -1,4 +1,4 @@
-#include "tensor/onednn.h"
+#include "products/onednn.h"
 
 #include <string.h>
 

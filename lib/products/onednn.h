@@ -13,10 +13,10 @@
  * and computes with AVX512_BF16 if Linux refuses; the build accepts no older one. Products in bf16 go to oneDNN only if
  * the instructions that it reports include those of bf16. A product that it refuses is an error of the op.
  */
-#ifndef TG_TENSOR_ONEDNN_H
-#define TG_TENSOR_ONEDNN_H
+#ifndef TG_PRODUCTS_ONEDNN_H
+#define TG_PRODUCTS_ONEDNN_H
 
-#include "tensor/gemm.h"
+#include "products/gemm.h"
 
 typedef struct tg_onednn tg_onednn;
 

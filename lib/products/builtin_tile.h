@@ -1,13 +1,13 @@
-/* builtin_tile (private): tiles of the built-in products, which stay in registers (tensor/builtin_gemm.c).
+/* builtin_tile (private): tiles of the built-in products, which stay in registers (products/builtin_gemm.c).
  *
  * C is computed in tiles of ROWS x COLUMNS values, which stay in registers for DEPTH terms. COLUMNS are a few vectors.
  * DEPTH rows of B, COLUMNS wide, are a panel, which is copied so that its vectors are neighbors in memory and all fit
  * into the first level of the cache. The values of A are read one by one, each for a row of the tile.
  */
-#ifndef TG_TENSOR_BUILTIN_TILE_H
-#define TG_TENSOR_BUILTIN_TILE_H
+#ifndef TG_PRODUCTS_BUILTIN_TILE_H
+#define TG_PRODUCTS_BUILTIN_TILE_H
 
-#include "tensor/exact_tile.h"
+#include "products/exact_tile.h"
 
 /* ---- copies ---- */
 

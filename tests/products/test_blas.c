@@ -9,7 +9,7 @@
 #include <tapegrad/conv.h>
 
 #include "base/level.h"
-#include "tensor/gemm.h"
+#include "products/gemm.h"
 #include "tensor/tensor.h"
 
 static void test_report(void **state)

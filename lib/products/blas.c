@@ -1,13 +1,13 @@
 /* blas: matrix products by the CBLAS of the build (-Dblas), in the thread that calls it.
  *
- * The library divides a product among its own threads (tensor/gemm.c), so the number of BLAS's is 1. If it had more,
+ * The library divides a product among its own threads (products/gemm.c), so the number of BLAS's is 1. If it had more,
  * they would wait for the next product without sleeping, and take the processors from the library's. A BLAS whose
  * number cannot be set (-Dblas with another name) divides its products itself.
  *
  * An OpenBLAS that was compiled without threads has no locks, and two products at the same time overwrite each other's
  * buffers. So its products take turns, and those of a BLAS that is known by its name alone.
  */
-#include "tensor/gemm.h"
+#include "products/gemm.h"
 
 #include <limits.h>
 #include <pthread.h>

@@ -2,14 +2,14 @@
  *
  * BLAS copies its factors into another order in every call. For a few rows that takes as long as half of the product.
  * So the matrix is copied once, into panels of some columns, and the rows are multiplied with these by the tiles of the
- * built-in products (tensor/builtin_tile.h), whatever the backend is. A panel has the same number of columns for all
+ * built-in products (products/builtin_tile.h), whatever the backend is. A panel has the same number of columns for all
  * matrices; those that the matrix lacks are 0. The sums have the order of the built-in products (tg_matmul_backend).
  */
-#ifndef TG_TENSOR_PANELS_H
-#define TG_TENSOR_PANELS_H
+#ifndef TG_PRODUCTS_PANELS_H
+#define TG_PRODUCTS_PANELS_H
 
 #include "base/real.h"
-#include "tensor/gemm.h"
+#include "products/gemm.h"
 
 /* The largest number of columns of a panel at any level. */
 #define TG_PANEL_MOST 32
@@ -28,7 +28,7 @@ void KERNEL(tg_panel_store)(const real *from, int64_t column_distance, int64_t t
  * other; its distance is not read. */
 void KERNEL(tg_panels_multiply)(const tg_gemm *g, const real *a, const real *panels, bool add, real *c);
 
-/* The same with exact multiply-adds (tensor/exact_tile.h), and the number of columns of the baseline. */
+/* The same with exact multiply-adds (products/exact_tile.h), and the number of columns of the baseline. */
 #if defined TG_REAL_F32
 #define EXACT(name) name##_f32_exact
 #else

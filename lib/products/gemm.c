@@ -1,5 +1,5 @@
 /* gemm: divides matrix products among the library's threads, and chooses the backend (gemm.h). */
-#include "tensor/gemm.h"
+#include "products/gemm.h"
 
 #include <tapegrad/extend.h>
 

@@ -1,11 +1,11 @@
 /* exact_tile (private): tiles of the built-in products whose fused multiply-adds are computed exactly by other means,
- * as math/fma.h says, two values at a time: for the reproducible mode on processors without them (tensor/gemm.c).
+ * as math/fma.h says, two values at a time: for the reproducible mode on processors without them (products/gemm.c).
  */
-#ifndef TG_TENSOR_EXACT_TILE_H
-#define TG_TENSOR_EXACT_TILE_H
+#ifndef TG_PRODUCTS_EXACT_TILE_H
+#define TG_PRODUCTS_EXACT_TILE_H
 
 #include "math/fma.h"
-#include "tensor/tile_sizes.h"
+#include "products/tile_sizes.h"
 
 #if defined TG_LEVEL_EXACT
 

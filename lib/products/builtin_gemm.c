@@ -10,12 +10,12 @@
  * levels agree. The baseline of x86-64 has none and rounds each product, too. The multiply-adds stand in the source
  * (builtin_tile.h, builtin_row.h), so no flag of the compiler decides what is fused.
  *
- * C is computed in tiles (tensor/builtin_tile.h), for which columns of B are copied. Where many panels read the values
+ * C is computed in tiles (builtin_tile.h), for which columns of B are copied. Where many panels read the values
  * of A, PACKED_ROWS of these are copied, too, in the order in which the tiles read them. A thread without memory for
  * copies computes row by row. The scheme is that of Goto and van de Geijn (Anatomy of High-Performance Matrix
  * Multiplication, 2008).
  */
-#include "tensor/builtin_row.h"
+#include "products/builtin_row.h"
 
 /* ---- large products ---- */
 

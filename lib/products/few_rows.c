@@ -10,7 +10,7 @@
  * - For more rows it would not read far enough ahead, because each vector of B takes longer. So the columns are
  *   neighbors, and the program asks for B 16 KB ahead.
  */
-#include "ops/linear_algebra/few_rows.h"
+#include "products/few_rows.h"
 
 #if defined TG_LEVEL_AVX512
 #define VECTOR_BYTES 64

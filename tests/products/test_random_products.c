@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "math/doubles.h"
-#include "tensor/gemm.h"
+#include "products/gemm.h"
 
 enum { PRODUCTS = 1000, MOST = 40000 };
 

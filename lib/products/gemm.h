@@ -1,11 +1,11 @@
 /* gemm (private): matrix products, by BLAS or by loops of the library's own.
  *
  * A product is divided into blocks of C, one for each of the library's threads. What computes a block in its thread is
- * the backend (tg_set_matmul_backend): BLAS (tensor/blas.c), which never starts threads of its own, or the built-in
- * loops (tensor/builtin_gemm.c). So one pool of threads is awake at a time.
+ * the backend (tg_set_matmul_backend): BLAS (products/blas.c), which never starts threads of its own, or the built-in
+ * loops (products/builtin_gemm.c). So one pool of threads is awake at a time.
  */
-#ifndef TG_TENSOR_GEMM_H
-#define TG_TENSOR_GEMM_H
+#ifndef TG_PRODUCTS_GEMM_H
+#define TG_PRODUCTS_GEMM_H
 
 #include "base/level.h"
 #include "base/parallel.h"
@@ -52,10 +52,10 @@ typedef void tg_gemm_kernel(const tg_gemm *gemm, const void *a, const void *b, b
 
 tg_gemm_kernel tg_blas_gemm_f32, tg_blas_gemm_f64;
 tg_gemm_kernel TG_EACH_LEVEL(tg_builtin_gemm_f32), TG_EACH_LEVEL(tg_builtin_gemm_f64);
-tg_gemm_kernel tg_builtin_gemm_f32_exact, tg_builtin_gemm_f64_exact; /* tensor/exact_tile.h */
+tg_gemm_kernel tg_builtin_gemm_f32_exact, tg_builtin_gemm_f64_exact; /* products/exact_tile.h */
 
 /* Returns memory of the calling thread for the built-in loops, aligned to a cache line, which stays until the thread
- * ends: TG_BUILTIN_MEMORY bytes, and behind them those of a panel (tensor/builtin_tile.h). NULL if there is none. */
+ * ends: TG_BUILTIN_MEMORY bytes, and behind them those of a panel (products/builtin_tile.h). NULL if there is none. */
 #define TG_BUILTIN_MEMORY ((size_t)480 * 384 * sizeof(float))
 #define TG_BUILTIN_PANEL ((size_t)384 * 128)
 void *tg_builtin_memory(void);

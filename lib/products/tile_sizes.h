@@ -1,10 +1,10 @@
-/* tile_sizes (private): the tiles of the built-in products and their factors (tensor/builtin_tile.h). */
-#ifndef TG_TENSOR_TILE_SIZES_H
-#define TG_TENSOR_TILE_SIZES_H
+/* tile_sizes (private): the tiles of the built-in products and their factors (products/builtin_tile.h). */
+#ifndef TG_PRODUCTS_TILE_SIZES_H
+#define TG_PRODUCTS_TILE_SIZES_H
 
 #include "base/least.h"
 #include "base/real.h"
-#include "tensor/gemm.h"
+#include "products/gemm.h"
 
 #define DEPTH 384
 
@@ -30,7 +30,7 @@
 
 typedef real vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 
-/* The smallest number that is not 0, and the largest one, without signs (tensor/exact_tile.h). */
+/* The smallest number that is not 0, and the largest one, without signs (products/exact_tile.h). */
 typedef struct range {
     double least, largest;
 } range;

@@ -1,4 +1,4 @@
-/* OpenBLAS's own threads stay asleep: the library divides products among its threads (lib/tensor/gemm.c). OpenBLAS
+/* OpenBLAS's own threads stay asleep: the library divides products among its threads (lib/products/gemm.c). OpenBLAS
  * starts its threads when it is loaded, so they are the threads of the process before its first product. Linux counts
  * in /proc/self/task how often each was woken. Some kernels of OpenBLAS divide fewer products than others, so the test
  * also runs with those of Haswell (tests/meson.build).
@@ -8,8 +8,8 @@
 
 #include <string.h>
 
+#include "products/gemm.h"
 #include "tasks.h"
-#include "tensor/gemm.h"
 
 #define SIDE 512
 

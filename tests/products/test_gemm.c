@@ -1,4 +1,4 @@
-/* Matrix products by the built-in loops (lib/tensor/builtin_gemm.c): their values, their order of additions, the same
+/* Matrix products by the built-in loops (lib/products/builtin_gemm.c): their values, their order of additions, the same
  * bits for each level and number of threads, and without memory; and the choice of the backend. */
 #include "support.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "math/fma.h"
-#include "tensor/gemm.h"
+#include "products/gemm.h"
 
 /* Those of mingw-w64 10 round twice. base/test_fma compares the library's with those of other systems. */
 #if defined _WIN32
