@@ -5,7 +5,7 @@
  *   x      = block_i(x)                                     for each block i
  *   logits = final_norm(x) W^T                              (B,T,V), W is the weight of the head
  */
-#include "nn/gpt.h"
+#include "models/gpt.h"
 
 #include <math.h>
 #include <stdio.h>

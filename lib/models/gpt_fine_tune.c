@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "nn/gpt.h"
-#include "nn/lora.h"
+#include "models/gpt.h"
+#include "models/lora.h"
 
 #define LAYER_NAME 64
 #define LAYERS_OF_BLOCK 6

@@ -1,6 +1,6 @@
 /* lora (private): LoRA for the layers of a model. */
-#ifndef TG_NN_LORA_H
-#define TG_NN_LORA_H
+#ifndef TG_MODELS_LORA_H
+#define TG_MODELS_LORA_H
 
 #include <tapegrad/lora.h>
 
@@ -14,9 +14,6 @@ bool tg_lora_add(tg_params *params, const char *call, tg_nn_linear *linear, cons
 
 /* Returns alpha / rank * B A + W as a new tensor, for tg_release; NULL with the error set. */
 tg_tensor *tg_lora_new_merged(const char *call, const tg_nn_linear *linear, tg_error *error);
-
-/* Checks that A and B fit the weight: a caller may have resized one of the three. */
-bool tg_lora_check_shapes(const char *call, const tg_nn_linear *linear, tg_error *error);
 
 /* Checks the shapes, and that the tensors that a merge reads have values. */
 bool tg_lora_check(const char *call, const tg_nn_linear *linear, tg_error *error);

@@ -1,6 +1,6 @@
 /* gpt_files (private): the weights of a GPT under the names of other programs, and the config.json of transformers. */
-#ifndef TG_NN_GPT_FILES_H
-#define TG_NN_GPT_FILES_H
+#ifndef TG_MODELS_GPT_FILES_H
+#define TG_MODELS_GPT_FILES_H
 
 #include <tapegrad/gpt.h>
 

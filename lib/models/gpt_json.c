@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "nn/gpt_files.h"
+#include "models/gpt_files.h"
 
 /* ---- reading ---- */
 

@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "nn/gpt.h"
+#include "models/gpt.h"
 #include "nn/kv_cache.h"
 #include "tape/tape.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "nn/gpt.h"
-#include "nn/gpt_files.h"
+#include "models/gpt.h"
+#include "models/gpt_files.h"
 #include "params/params.h"
 #include "system/system.h"
 #include "tensor/tensor.h"

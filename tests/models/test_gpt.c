@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "nn/gpt.h"
+#include "models/gpt.h"
 #include "tensor/tensor.h"
 
 #define V 31

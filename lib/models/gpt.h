@@ -1,6 +1,6 @@
 /* gpt (private): a model, and the functions of it that generation and files call. */
-#ifndef TG_NN_GPT_H
-#define TG_NN_GPT_H
+#ifndef TG_MODELS_GPT_H
+#define TG_MODELS_GPT_H
 
 #include <tapegrad/gpt.h>
 

@@ -5,8 +5,8 @@
 #include <tapegrad/extend.h>
 
 #include "base/alloc.h"
-#include "nn/gpt.h"
-#include "nn/gpt_files.h"
+#include "models/gpt.h"
+#include "models/gpt_files.h"
 #include "nn/positions/positions.h"
 
 static const char call[] = "gpt_save";

@@ -2,7 +2,7 @@
  *
  * The product B A is added in double, row by row, so a merged weight in f32 is rounded once.
  */
-#include "nn/lora.h"
+#include "models/lora.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -136,18 +136,6 @@ static void add_product(const tg_nn_linear *linear, tg_tensor *w, double *memory
             }
         }
     }
-}
-
-bool tg_lora_check_shapes(const char *call, const tg_nn_linear *linear, tg_error *error)
-{
-    const tg_tensor *w = linear->weight, *a = linear->lora_a, *b = linear->lora_b;
-    char texts[3][TG_SHAPE_TEXT];
-    return (a->shape[1] == w->shape[1] && b->shape[0] == w->shape[0] && a->shape[0] == b->shape[1]) ||
-           tg_error_set(error, TG_ERROR_SHAPE,
-                        "%s: the weight is %s, lora_A.weight %s and lora_B.weight %s; they must be (out,in), (rank,in) "
-                        "and (out,rank). A weight and its lora_B are resized together",
-                        call, tg_shape_format(tg_shape_of(w), texts[0]), tg_shape_format(tg_shape_of(a), texts[1]),
-                        tg_shape_format(tg_shape_of(b), texts[2]));
 }
 
 bool tg_lora_check(const char *call, const tg_nn_linear *linear, tg_error *error)

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nn/gpt.h"
-#include "nn/gpt_files.h"
-#include "nn/lora.h"
+#include "models/gpt.h"
+#include "models/gpt_files.h"
+#include "models/lora.h"
 #include "params/params.h"
 #include "tensor/tensor.h"
 

@@ -20,7 +20,7 @@
 #include "base/random.h"
 #include "math/doubles.h"
 #include "math/exp.h"
-#include "nn/gpt.h"
+#include "models/gpt.h"
 #include "tensor/tensor.h"
 
 static const char call[] = "sample";
