@@ -77,8 +77,8 @@
  *
  * The ops of tapegrad/ops.h are written in the same way. In the source tree, examples/own_op has one with its test, and
  * tests/tape/test_own_op.c has attributes and several outputs. The kernels of the library use private headers: BLAS
- * (lib/tensor/gemm.h), loops over strided values (lib/tensor/walk.h), random bits (lib/base/random.h) and the fields of
- * a tensor (lib/tensor/tensor.h).
+ * (lib/products/gemm.h), loops over strided values (lib/tensor/walk.h), random bits (lib/base/random.h) and the fields
+ * of a tensor (lib/tensor/tensor.h).
  */
 #ifndef TAPEGRAD_OP_H
 #define TAPEGRAD_OP_H

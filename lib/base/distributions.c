@@ -13,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/fma.h"
 #include "base/random.h"
+#include "math/fma.h"
 
 /* ---- uniform ------------------------------------------------------------------------------------------------- */
 

@@ -20,8 +20,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/doubles.h"
 #include "base/random.h"
+#include "math/doubles.h"
 
 #define PI 3.14159265358979323846
 

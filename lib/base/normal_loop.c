@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/fma.h"
 #include "base/random.h"
+#include "math/fma.h"
 
 #define PI 3.14159265358979323846
 

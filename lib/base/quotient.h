@@ -8,8 +8,8 @@
 #ifndef TG_BASE_QUOTIENT_H
 #define TG_BASE_QUOTIENT_H
 
-#include "base/fma.h"
 #include "base/real.h"
+#include "math/fma.h"
 
 /* A number c by which many are divided. */
 typedef struct divisor {

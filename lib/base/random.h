@@ -4,8 +4,8 @@
 
 #include <tapegrad/random.h>
 
-#include "base/doubles.h"
 #include "base/level.h"
+#include "math/doubles.h"
 
 #define TG_RNG_WORDS 624
 

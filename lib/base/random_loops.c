@@ -5,8 +5,8 @@
  * and an output is a tempered word (random.c). A new word depends on old words after it and on a new word 227 positions
  * before it. So neighbors are independent, and the loops below can be vectorized.
  */
-#include "base/fma.h"
 #include "base/random.h"
+#include "math/fma.h"
 
 #define N TG_RNG_WORDS
 #define M 397

@@ -18,10 +18,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/doubles.h"
-#include "base/exp.h"
 #include "base/level.h"
-#include "base/log.h"
+#include "math/doubles.h"
+#include "math/exp.h"
+#include "math/log.h"
 
 #if defined TG_REAL_F32
 typedef float real;

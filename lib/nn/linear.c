@@ -2,7 +2,7 @@
  * the product. With LoRA s (x A^T) B^T is added; the scale is applied to x A^T, which is the smallest. */
 #include <math.h>
 
-#include "nn/lora.h"
+#include "nn/module.h"
 #include "tape/tape.h"
 
 /* torch.nn.Linear draws the weight by kaiming_uniform_(a=sqrt(5)), which computes its bound in these steps. */
@@ -37,6 +37,18 @@ tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, 
     }
     made.module = tg_module_end(params, &point);
     return made.module.is_made ? made : (tg_nn_linear){.module = made.module};
+}
+
+bool tg_lora_check_shapes(const char *call, const tg_nn_linear *linear, tg_error *error)
+{
+    const tg_tensor *w = linear->weight, *a = linear->lora_a, *b = linear->lora_b;
+    char texts[3][TG_SHAPE_TEXT];
+    return (a->shape[1] == w->shape[1] && b->shape[0] == w->shape[0] && a->shape[0] == b->shape[1]) ||
+           tg_error_set(error, TG_ERROR_SHAPE,
+                        "%s: the weight is %s, lora_A.weight %s and lora_B.weight %s; they must be (out,in), (rank,in) "
+                        "and (out,rank). A weight and its lora_B are resized together",
+                        call, tg_shape_format(tg_shape_of(w), texts[0]), tg_shape_format(tg_shape_of(a), texts[1]),
+                        tg_shape_format(tg_shape_of(b), texts[2]));
 }
 
 tg_tensor *tg_nn_linear_forward(tg_tape *t, const tg_nn_linear *linear, tg_tensor *x)

@@ -31,6 +31,9 @@ tg_tensor *tg_module_add_uniform(tg_params *params, const char *name, const char
 /* Returns the bound of the initial values of a Linear's weight: 1 / sqrt(in), rounded as in PyTorch. */
 double tg_linear_bound(int64_t in);
 
+/* Checks that the two matrices of LoRA fit the weight: a caller may have resized one of the three. */
+bool tg_lora_check_shapes(const char *call, const tg_nn_linear *linear, tg_error *error);
+
 /* Returns whether a module was made; if not, the tape's error is the reason. The module begins with a tg_nn_module. */
 bool tg_module_is_ready(tg_tape *tape, const char *call, const void *module);
 

@@ -8,8 +8,8 @@
 
 #include "base/parallel.h"
 #include "base/real.h"
+#include "products/gemm.h"
 #include "tape/tape.h"
-#include "tensor/gemm.h"
 #include "tensor/walk.h"
 
 /* Declares a kernel for both dtypes at each level: TG_DECLARE_KERNEL(tg_embedding_forward); TG_DECLARE_WIDE_KERNEL
@@ -41,7 +41,7 @@ typedef void tg_kernel(const tg_op_call *call);
 #define TG_NO_KERNEL_f32_avx2 NULL
 #define TG_NO_KERNEL_f64_avx2 NULL
 
-/* Computes C = A B, or with `add` C += A B (tensor/gemm.h). */
+/* Computes C = A B, or with `add` C += A B (products/gemm.h). */
 static inline void gemm(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
 {
     TYPED(tg_gemm)(g, a, b, add, c);

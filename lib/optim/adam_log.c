@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/doubles.h"
+#include "math/doubles.h"
 
 /* ---- constructor ---- */
 

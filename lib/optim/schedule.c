@@ -12,7 +12,7 @@
 #include <tapegrad/extend.h>
 #include <tapegrad/optim.h>
 
-#include "base/doubles.h"
+#include "math/doubles.h"
 
 static const char call[] = "schedule_lr";
 static const char mark[] = "tg_schedule_config_default";

@@ -12,7 +12,7 @@
 #include <tapegrad/params.h>
 
 #include "base/alloc.h"
-#include "base/doubles.h"
+#include "math/doubles.h"
 #include "tensor/overlap.h"
 
 /* Computes fan_in and fan_out. For an empty tensor both are 1. */

@@ -23,10 +23,10 @@
 #include "base/level.h"
 #include "base/random.h"
 #include "base/run.h"
+#include "products/onednn.h"
 #include "tape/activation_checkpoint.h"
 #include "tape/no_values.h"
 #include "tensor/bf16.h"
-#include "tensor/onednn.h"
 #include "tensor/tensor.h"
 
 typedef struct tg_record {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/doubles.h"
+#include "math/doubles.h"
 #include "tensor/getter.h"
 #include "tensor/gradient.h"
 

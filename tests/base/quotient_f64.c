@@ -1,6 +1,6 @@
 /* The quotient of test_quotient.c in double. */
 #define TG_REAL_F64
-#include "base/fma.h"
+#include "math/fma.h"
 #define TG_HAS_FMA
 #include "base/quotient.h"
 

@@ -7,7 +7,7 @@
 #include "support.h"
 
 #define TG_REAL_F32
-#include "base/fma.h"
+#include "math/fma.h"
 #define TG_HAS_FMA
 #include "base/quotient.h"
 

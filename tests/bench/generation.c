@@ -9,7 +9,7 @@
 
 #include "bench/figure.h"
 #include "bench/products.h"
-#include "nn/gpt.h"
+#include "models/gpt.h"
 
 enum { C = BENCH_C, V = BENCH_V, LAYERS = BENCH_LAYERS, TEXTS = 8, LONGEST = 1000 };
 

@@ -9,7 +9,7 @@
 
 #include "bench/figure.h"
 #include "bench/products.h"
-#include "nn/gpt.h"
+#include "models/gpt.h"
 #include "tape/tape.h"
 
 enum { B = 2, T = 256, C = BENCH_C, V = BENCH_V, LAYERS = BENCH_LAYERS };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "bench/figure.h"
-#include "tensor/gemm.h"
+#include "products/gemm.h"
 
 enum { C = BENCH_C, V = BENCH_V, H = BENCH_H, LAYERS = BENCH_LAYERS, PRODUCTS = 15, PROMPT_PRODUCTS = 6 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes small GPTs of the course, created and run by PyTorch 2.13, for tests/nn/test_gpt.c: gpt/*.bin.
+"""Writes small GPTs of the course, created and run by PyTorch 2.13, for tests/models/test_gpt.c: gpt/*.bin.
 
     python3 make_gpt.py FOLDER
 

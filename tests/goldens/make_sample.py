@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes sample.txt for tests/nn/test_sample.c: draws of the next token with PyTorch 2.13.
+"""Writes sample.txt for tests/models/test_sample.c: draws of the next token with PyTorch 2.13.
 
     python3 make_sample.py > sample.txt
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "nn/gpt.h"
+#include "models/gpt.h"
 
 #define CONTEXT 12
 #define LENGTH 9

@@ -1,5 +1,5 @@
 /* Functions of floats at every binade and at special values: each level of the processor gives the same bits, results
- * and gradients, and those of f32 are near those of f64. tests/base tests the error bounds of the functions. */
+ * and gradients, and those of f32 are near those of f64. tests/math tests the error bounds of the functions. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -4,11 +4,11 @@
 
 #include "reference.h"
 
-/* What a factor that is below the normal numbers of f32, and so counts as 0 (base/exp.h), adds to the terms of a
+/* What a factor that is below the normal numbers of f32, and so counts as 0 (math/exp.h), adds to the terms of a
  * product with x. */
 double flushed(double x);
 
-/* 1 in the tails of the normal distribution that count as 0 for f32 (base/normal_tail.h), else 0. */
+/* 1 in the tails of the normal distribution that count as 0 for f32 (math/normal_tail.h), else 0. */
 double in_tail(double x);
 
 /* An intermediate result that overflows in f32 is a term, so that any result is right there. */

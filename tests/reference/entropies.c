@@ -12,7 +12,7 @@ static tg_tensor *call_kl_div(trial *t)
     return tg_kl_div(ARGUMENTS, o->has_config ? &config : NULL);
 }
 
-/* exp(x), where numbers below the normal ones count as 0 (base/exp.h). */
+/* exp(x), where numbers below the normal ones count as 0 (math/exp.h). */
 static double normal_exp(const trial *t, double x)
 {
     return exp(x) < smallest_of(t->dtype) ? 0 : exp(x);

@@ -10,7 +10,7 @@
 
 #include "nn/positions/positions.h"
 
-#include "base/doubles.h"
+#include "math/doubles.h"
 
 /* From row to row an angle grows by the same step, so (sine, cosine) is rotated by this step. Every 64 rows both are
  * computed again, which keeps the rounding errors below 2e-14. */

@@ -26,7 +26,7 @@
 #include "nn/positions/positions.h"
 #include "ops/attention/relative.h"
 
-#include "base/doubles.h"
+#include "math/doubles.h"
 
 /* Half of the buckets hold one distance each, and the others grow exponentially up to max_distance - 1. The logarithms
  * are computed in float, as in transformers, so that a distance at the edge of a bucket is in the same bucket. */

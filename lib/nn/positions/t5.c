@@ -5,7 +5,7 @@
 #include "nn/positions/positions.h"
 #include "ops/attention/relative.h"
 
-#include "base/doubles.h"
+#include "math/doubles.h"
 
 static bool check_t5(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *c)
 {

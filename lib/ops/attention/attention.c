@@ -11,7 +11,7 @@
  *
  * Threads divide the blocks in forward, and the matrices in backward. The products of a tile are computed in the thread
  * that needs them, so the bits do not depend on the number of threads.
- * Probabilities and gradients that are not normal numbers are 0 (base/exp.h).
+ * Probabilities and gradients that are not normal numbers are 0 (math/exp.h).
  *
  * Dropout draws what torch.nn.functional.dropout draws for the whole (..,T,S) matrix, masked weights included, as in
  * the book's chapter 3. Matrices of queries that differ by their values alone share a mask. If causal and S > T,
@@ -20,7 +20,7 @@
 #include "base/random.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_tiles.h"
-#include "ops/linear_algebra/few_rows.h"
+#include "products/few_rows.h"
 
 TG_DECLARE_KERNEL(tg_attention_forward);
 TG_DECLARE_KERNEL(tg_attention_backward);

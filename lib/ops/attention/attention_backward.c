@@ -7,7 +7,7 @@
  * with dropout, because y contains the mask m (Dao et al. 2022, appendix B.2). dk, dv and db are summed over the
  * matrices of queries that share a matrix of keys, values or bias.
  *
- * P, dS and scale dS hold no subnormals (base/exp.h): products read them, and so may the op that computed the bias. dq,
+ * P, dS and scale dS hold no subnormals (math/exp.h): products read them, and so may the op that computed the bias. dq,
  * dk and dv are sums of products, and may hold a few.
  */
 #include "ops/attention/attention_tiles.h"

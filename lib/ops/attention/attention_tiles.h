@@ -15,7 +15,7 @@
 
 #include "ops/lanes.h"
 #include "ops/elementwise/mask.h"
-#include "ops/linear_algebra/few_rows.h"
+#include "products/few_rows.h"
 #include "ops/linear_algebra/matrices.h"
 
 typedef struct attention_attributes {

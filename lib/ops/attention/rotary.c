@@ -10,7 +10,7 @@
  * which multiplies the base by f^(D / (D - 2)) (NTK-aware scaling, bloc97 2023). Forward computes the cosines and sines
  * once, in double, and saves them for backward; threads divide the positions, and then the rows.
  */
-#include "base/trigonometry.h"
+#include "math/trigonometry.h"
 #include "ops/kernel.h"
 #include "ops/attention/rotary.h"
 

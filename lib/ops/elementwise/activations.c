@@ -2,9 +2,9 @@
  *
  * Follows the functions of torch.nn.functional of these names (log_sigmoid: logsigmoid), also for relu at 0, where no
  * derivative exists. Results of softplus and log_sigmoid that are not normal numbers are 0, and so are the gradients of
- * all functions but tanh, relu and leaky_relu (base/exp.h).
+ * all functions but tanh, relu and leaky_relu (math/exp.h).
  */
-#include "base/normal_tail.h"
+#include "math/normal_tail.h"
 #include "ops/elementwise/elementwise.h"
 
 /* y = tanh x, dx += dy (1 - y^2) */

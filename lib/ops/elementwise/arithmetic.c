@@ -2,8 +2,8 @@
  *
  * Follows torch.add, sub, mul, div, pow, maximum, minimum, remainder and clamp, also in the special cases.
  */
-#include "base/power.h"
-#include "base/remainder.h"
+#include "math/power.h"
+#include "math/remainder.h"
 #include "ops/elementwise/elementwise.h"
 
 #ifdef TG_ONCE

@@ -1,6 +1,6 @@
 /* functions: mathematical functions of one input, which follow the PyTorch functions of their names, also for abs at 0,
  * where no derivative exists. */
-#include "base/trigonometry.h"
+#include "math/trigonometry.h"
 #include "ops/elementwise/elementwise.h"
 
 /* y = -x, dx += -dy */

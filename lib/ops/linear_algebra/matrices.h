@@ -6,7 +6,7 @@
 #ifndef TG_OPS_LINEAR_ALGEBRA_MATRICES_H
 #define TG_OPS_LINEAR_ALGEBRA_MATRICES_H
 
-#include "tensor/gemm.h"
+#include "products/gemm.h"
 #include "tensor/tensor.h"
 
 /* Returns the offset of matrix number `batch` of x, for any strides of the batch axes. */

@@ -12,8 +12,8 @@
 #ifndef TG_OPS_LINEAR_ALGEBRA_PRODUCT_H
 #define TG_OPS_LINEAR_ALGEBRA_PRODUCT_H
 
+#include "products/gemm.h"
 #include "tape/tape.h"
-#include "tensor/gemm.h"
 
 /* The attributes of the ops. In f32 they have none. */
 typedef struct tg_product_attributes {
@@ -58,7 +58,8 @@ const void *tg_gradient_factor(tg_factors *f);
 
 #if defined TG_REAL_F32 || defined TG_REAL_F64 /* for kernels */
 
-#include "ops/linear_algebra/few_rows.h"
+#include "ops/kernel.h"
+#include "products/few_rows.h"
 
 /* Returns the address of value number i of a factor. */
 static inline const void *factor_at(const tg_factors *f, const void *factor, int64_t i)

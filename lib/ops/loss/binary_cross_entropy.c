@@ -6,7 +6,7 @@
  *
  * x are the logits, t the targets in [0,1], w the weights of the losses and p the weights of positive targets, 1 if
  * they are absent. log(1 + e^-x) is computed as max(0, -x) + log1p(e^-|x|), which cannot overflow. The reductions are
- * in loss.c. Losses, and gradients of the logits, that are not normal numbers are 0 (base/exp.h). Follows
+ * in loss.c. Losses, and gradients of the logits, that are not normal numbers are 0 (math/exp.h). Follows
  * torch.nn.functional.binary_cross_entropy_with_logits.
  */
 #include <tapegrad/extend.h>

@@ -7,7 +7,7 @@
  *
  * t are the probabilities, w the weights of the classes (1 if they are absent) and e is the label smoothing. The mean
  * is over the rows, also with weights. Forward saves the maximum of each row and its sum of exponentials, as
- * cross_entropy does. Gradients of x that are not normal numbers are 0 (base/exp.h). Follows
+ * cross_entropy does. Gradients of x that are not normal numbers are 0 (math/exp.h). Follows
  * torch.nn.functional.cross_entropy with probabilities.
  */
 #include "ops/loss/cross_entropy.h"

@@ -7,7 +7,7 @@
  *   gradient     dx_i += dy_i - exp(y_i) sum_j dy_j
  *
  * Subtracting the maximum changes nothing in exact arithmetic, and keeps exp from overflowing. Probabilities and
- * gradients that are not normal numbers are 0 (base/exp.h). Sums are in double.
+ * gradients that are not normal numbers are 0 (math/exp.h). Sums are in double.
  *
  * The values along the axis are a line. Lines are independent, so threads divide them. On the last axis a line is a
  * row, which is computed in lanes (ops/lanes.h). On another axis the values of a line are far apart, but lines are

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "base/doubles.h"
+#include "math/doubles.h"
 #include "ops/lanes.h"
 
 /* Returns the sum, or for INFINITY the maximum, with another value. A NaN stays. */

@@ -4,7 +4,7 @@
  *   gradient    from the last position to the first:   da_t and db_t from dh_t,   dh_{t-1} += db_t W
  *               then dW += sum_t db_t^T h_{t-1},   dbias += sum_t db_t
  *
- * The products with W follow each other, and each has only the rows of the batch; tensor/panels.h computes them. The
+ * The products with W follow each other, and each has only the rows of the batch; products/panels.h computes them. The
  * gradient of W is one product over all positions, and another one for the initial state. The columns of the state are
  * divided into blocks (recurrent_layer.h), and threads divide the blocks: a thread computes its columns of the product
  * and of the step, and then waits for the others. A row that is 0 in the mask copies h (and c), and passes their
@@ -14,10 +14,10 @@
 
 #include "ops/sequence/recurrent_layer.h"
 
-TG_DECLARE_KERNEL(tg_gru_forward);
-TG_DECLARE_KERNEL(tg_gru_backward);
-TG_DECLARE_KERNEL(tg_lstm_forward);
-TG_DECLARE_KERNEL(tg_lstm_backward);
+TG_DECLARE_WIDE_KERNEL(tg_gru_forward);
+TG_DECLARE_WIDE_KERNEL(tg_gru_backward);
+TG_DECLARE_WIDE_KERNEL(tg_lstm_forward);
+TG_DECLARE_WIDE_KERNEL(tg_lstm_backward);
 
 /* ---- forward ---- */
 
@@ -294,7 +294,7 @@ static const tg_op gru_op = {
     .name = "gru",
     .shape = gru_shape,
     .input_names = {"inputs", "state", "weight"},
-    TG_KERNELS(tg_gru_forward, tg_gru_backward),
+    TG_WIDE_KERNELS(tg_gru_forward, tg_gru_backward),
     .backward_ignores_inputs = 1u << INPUTS,
     .can_overwrite = true,
 };
@@ -303,7 +303,7 @@ static const tg_op lstm_op = {
     .name = "lstm",
     .shape = lstm_shape,
     .input_names = {"inputs", "state", "weight", "cell"},
-    TG_KERNELS(tg_lstm_forward, tg_lstm_backward),
+    TG_WIDE_KERNELS(tg_lstm_forward, tg_lstm_backward),
     .backward_ignores_inputs = 1u << INPUTS,
     .backward_ignores_outputs = 1u << 1,
     .can_overwrite = true,

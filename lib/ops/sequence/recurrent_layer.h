@@ -1,13 +1,13 @@
 /* recurrent_layer (private): a call of a recurrent op, the position at which it is, and its blocks of columns.
  *
- * Blocks are of whole panels (tensor/panels.h), and as many as the threads, or a multiple. In a matrix "in blocks" each
- * block of columns is a matrix of its own, so that no line of the cache is of two threads.
+ * Blocks are of whole panels (products/panels.h), and as many as the threads, or a multiple. In a matrix "in blocks"
+ * each block of columns is a matrix of its own, so that no line of the cache is of two threads.
  */
 #ifndef TG_OPS_SEQUENCE_RECURRENT_LAYER_H
 #define TG_OPS_SEQUENCE_RECURRENT_LAYER_H
 
 #include "ops/sequence/recurrent_cells.h"
-#include "tensor/panels.h"
+#include "products/panels.h"
 
 enum { INPUTS, STATE, WEIGHT, CELL }; /* a bias and a mask follow */
 

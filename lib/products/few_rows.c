@@ -1,0 +1,251 @@
+/* few_rows: the products that few_rows.h describes.
+ *
+ * A product of a row of A and a row of B is a sum in 16 lanes, joined in a fixed tree: the same bits at every level and
+ * for every number of rows. What differs is which of these sums are computed together: those of a tile of C, whose
+ * lanes stay in registers, so that each vector of A and of B is read once for several sums. The rows of A are copied,
+ * 16 values of each in turn, because rows that are a power of two apart push each other out of the cache.
+ *
+ * - For one or two rows, the columns of a tile lie a third of B apart. The processor reads three long streams ahead by
+ *   itself, and as fast as memory allows, but not three that take turns, as neighboring rows of B would.
+ * - For more rows it would not read far enough ahead, because each vector of B takes longer. So the columns are
+ *   neighbors, and the program asks for B 16 KB ahead.
+ */
+#include "products/few_rows.h"
+
+#if defined TG_LEVEL_AVX512
+#define VECTOR_BYTES 64
+#elif defined TG_LEVEL_AVX2
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+#define VECTOR_LANES ((int)(VECTOR_BYTES / sizeof(real)))
+
+typedef real vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+
+/* ---- tiles ---- */
+
+#define DOT_LANES 16
+#define PARTS (DOT_LANES / VECTOR_LANES)
+
+/* The sums of a tile are 24 vectors, of 32 registers, or 12 of 16: 8 x 3 values in f32 with AVX-512. */
+#define TILE_SUMS (VECTOR_BYTES == 64 ? 24 : 12)
+#define TILE_COLUMNS (PARTS > TILE_SUMS / 3 ? 1 : 3)
+#define TILE_ROWS (TILE_SUMS / TILE_COLUMNS / PARTS)
+#define BYTES_AHEAD 16384
+
+typedef struct product {
+    const tg_gemm *g;
+    const real *a, *b;
+    bool add;
+    real *c;
+} product;
+
+/* Rows of A, as a tile reads them: the next DOT_LANES values of a row are `step` behind. */
+typedef struct rows_of_a {
+    const real *values;
+    int64_t row, step;
+} rows_of_a;
+
+typedef real vector8 __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(real)), may_alias));
+typedef real vector4 __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+
+/* Returns the sum of the lanes. */
+static inline __attribute__((always_inline)) real sum_of(const vector lanes[PARTS])
+{
+    real lane[DOT_LANES];
+    memcpy(lane, lanes, sizeof lane);
+    const vector8 eight = *(const vector8 *)lane + *(const vector8 *)(lane + 8);
+    memcpy(lane, &eight, sizeof eight);
+    const vector4 four = *(const vector4 *)lane + *(const vector4 *)(lane + 4);
+    return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+/* Adds DOT_LANES products to each sum of a tile. */
+static inline __attribute__((always_inline)) void add_terms(int rows, int columns, const real *a, int64_t a_row,
+                                                            const real *b, int64_t ldb,
+                                                            vector lanes[TILE_ROWS][TILE_COLUMNS][PARTS])
+{
+    for (int part = 0; part < PARTS; part++) {
+        vector of_b[TILE_COLUMNS];
+        for (int j = 0; j < columns; j++) {
+            of_b[j] = *(const vector *)(b + j * ldb + part * VECTOR_LANES);
+        }
+        for (int i = 0; i < rows; i++) {
+            /* volatile: gcc would read it again for each column */
+            const vector of_a = *(const volatile vector *)(a + i * a_row + part * VECTOR_LANES);
+            for (int j = 0; j < columns; j++) {
+                lanes[i][j][part] += of_a * of_b[j];
+            }
+        }
+    }
+}
+
+/* Computes a tile of C, of columns that are `apart`. The first two numbers are constants in each call. */
+static inline __attribute__((always_inline)) void multiply_tile(int rows, int columns, const product *p, rows_of_a a,
+                                                                int64_t row, int64_t column, int64_t apart)
+{
+    const int64_t n = p->g->k, ldb = apart * p->g->ldb;
+    const real *b = p->b + column * p->g->ldb;
+    vector lanes[TILE_ROWS][TILE_COLUMNS][PARTS];
+    for (int i = 0; i < rows * columns * PARTS; i++) {
+        lanes[i / PARTS / columns][i / PARTS % columns][i % PARTS] = (vector){0};
+    }
+    int64_t at = 0;
+    for (; at + DOT_LANES <= n; at += DOT_LANES, a.values += a.step) {
+        for (int j = 0; j < columns && apart == 1; j++) {
+            for (int line = 0; line < (int)(DOT_LANES * sizeof(real)); line += 64) {
+                __builtin_prefetch((const char *)(b + j * ldb + at) + line + BYTES_AHEAD, 0, 2);
+            }
+        }
+        add_terms(rows, columns, a.values, a.row, b + at, ldb, lanes);
+    }
+    if (at < n) { /* the last values, and zeros */
+        const size_t rest = (size_t)(n - at) * sizeof(real);
+        real last_a[TILE_ROWS][DOT_LANES] = {{0}}, last_b[TILE_COLUMNS][DOT_LANES] = {{0}};
+        for (int i = 0; i < rows; i++) {
+            memcpy(last_a[i], p->a + (row + i) * p->g->lda + at, rest);
+        }
+        for (int j = 0; j < columns; j++) {
+            memcpy(last_b[j], b + j * ldb + at, rest);
+        }
+        add_terms(rows, columns, last_a[0], DOT_LANES, last_b[0], DOT_LANES, lanes);
+    }
+    for (int i = 0; i < rows; i++) {
+        for (int j = 0; j < columns; j++) {
+            const real sum = sum_of(lanes[i][j]);
+            real *c = p->c + (row + i) * p->g->ldc + column + j * apart;
+            *c = p->add ? *c + sum : sum;
+        }
+    }
+}
+
+/* ---- columns of C ---- */
+
+/* Returns the rows of the next tile, where `left` rows are left: a power of two. */
+static inline int64_t next_rows(int64_t left)
+{
+    int64_t rows = TILE_ROWS;
+    while (rows > left) {
+        rows /= 2;
+    }
+    return rows;
+}
+
+/* Computes `columns` columns of C, a constant in each call, that are `apart`. `copied`: the copies of the rows of A, or
+ * NULL. */
+static inline __attribute__((always_inline)) void multiply_rows(int columns, const product *p, const real *copied,
+                                                                int64_t column, int64_t apart)
+{
+    const int64_t length = p->g->k / DOT_LANES * DOT_LANES;
+    for (int64_t row = 0, rows; row < p->g->m; row += rows) {
+        rows = next_rows(p->g->m - row);
+        const rows_of_a a = copied ? (rows_of_a){copied + row * length, DOT_LANES, rows * DOT_LANES}
+                                   : (rows_of_a){p->a + row * p->g->lda, p->g->lda, DOT_LANES};
+        if (rows == TILE_ROWS) {
+            multiply_tile(TILE_ROWS, columns, p, a, row, column, apart);
+        } else if (TILE_ROWS > 4 && rows == 4) {
+            multiply_tile(4, columns, p, a, row, column, apart);
+        } else if (TILE_ROWS > 2 && rows == 2) {
+            multiply_tile(2, columns, p, a, row, column, apart);
+        } else {
+            multiply_tile(1, columns, p, a, row, column, apart);
+        }
+    }
+}
+
+/* Returns copies of the rows of A, in memory of the thread; NULL if there is one row, or if they are too long. */
+static const real *copy_rows(const product *p)
+{
+    const int64_t chunks = p->g->k / DOT_LANES, m = p->g->m;
+    const bool fits = (uint64_t)(m * chunks) <= TG_BUILTIN_MEMORY / (DOT_LANES * sizeof(real));
+    real *copied = m > 1 && fits ? tg_builtin_memory() : NULL, *to = copied;
+    for (int64_t row = 0, rows; copied && row < m; row += rows) {
+        rows = next_rows(m - row);
+        for (int64_t chunk = 0; chunk < chunks; chunk++) {
+            for (int64_t i = 0; i < rows; i++, to += DOT_LANES) {
+                memcpy(to, p->a + (row + i) * p->g->lda + chunk * DOT_LANES, DOT_LANES * sizeof *to);
+            }
+        }
+    }
+    return copied;
+}
+
+/* Computes the columns begin .. end - 1 of C. */
+static void multiply_columns(void *context, int64_t begin, int64_t end)
+{
+    const product *p = context;
+    const real *copied = copy_rows(p);
+    const int64_t tiles = (end - begin) / TILE_COLUMNS, apart = p->g->m <= 2 ? tiles : 1;
+    for (int64_t tile = 0; tile < tiles; tile++) {
+        multiply_rows(TILE_COLUMNS, p, copied, begin + tile * (apart == 1 ? TILE_COLUMNS : 1), apart);
+    }
+    for (int64_t column = begin + tiles * TILE_COLUMNS; column < end; column++) {
+        multiply_rows(1, p, copied, column, 1);
+    }
+}
+
+void KERNEL(tg_multiply_few_rows)(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
+{
+    product p = {g, a, b, add, c};
+    tg_parallel_for(g->n, 1 + TG_GRAIN / (1 + g->m * g->k), multiply_columns, &p);
+}
+
+/* ---- a row times a row-major matrix ---- */
+
+/* The columns whose sums stay in registers: 64 or fewer. */
+#define SUM_VECTORS (VECTOR_BYTES == 64 ? 4 : 8)
+#define SUM_COLUMNS (SUM_VECTORS * VECTOR_LANES)
+
+static void add_sums(int64_t k, const real *a, const real *b, int64_t ldb, real *c)
+{
+    vector sum[SUM_VECTORS];
+    memcpy(sum, c, sizeof sum);
+    for (int64_t i = 0; i < k; i++) {
+        for (int v = 0; v < SUM_VECTORS; v++) {
+            sum[v] += a[i] * *(const vector *)(b + i * ldb + v * VECTOR_LANES);
+        }
+    }
+    memcpy(c, sum, sizeof sum);
+}
+
+void KERNEL(tg_add_row_product)(const tg_gemm *g, const real *a, const real *b, real *c)
+{
+    int64_t column = 0;
+    for (; column + SUM_COLUMNS <= g->n; column += SUM_COLUMNS) {
+        add_sums(g->k, a, b + column, g->ldb, c + column);
+    }
+    for (; column < g->n; column++) {
+        for (int64_t i = 0; i < g->k; i++) {
+            c[column] += a[i] * b[i * g->ldb + column];
+        }
+    }
+}
+
+/* ---- a column times a row ---- */
+
+static void multiply_row_by_numbers(void *context, int64_t begin, int64_t end)
+{
+    const product *p = context;
+    const int64_t n = p->g->n, step = p->g->transpose_a ? 1 : p->g->lda;
+    const real *b = p->b;
+    for (int64_t i = begin; i < end; i++) {
+        const real a = p->a[i * step];
+        real *restrict c = p->c + i * p->g->ldc;
+        if (p->add) {
+            for (int64_t j = 0; j < n; j++) {
+                c[j] += a * b[j];
+            }
+        } else {
+            for (int64_t j = 0; j < n; j++) {
+                c[j] = 0 + a * b[j];
+            }
+        }
+    }
+}
+
+void KERNEL(tg_multiply_outer)(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
+{
+    product p = {g, a, b, add, c};
+    tg_parallel_for(g->m, 1 + TG_GRAIN / g->n, multiply_row_by_numbers, &p);
+}
