@@ -221,31 +221,3 @@ void KERNEL(tg_add_row_product)(const tg_gemm *g, const real *a, const real *b, 
         }
     }
 }
-
-/* ---- a column times a row ---- */
-
-static void multiply_row_by_numbers(void *context, int64_t begin, int64_t end)
-{
-    const product *p = context;
-    const int64_t n = p->g->n, step = p->g->transpose_a ? 1 : p->g->lda;
-    const real *b = p->b;
-    for (int64_t i = begin; i < end; i++) {
-        const real a = p->a[i * step];
-        real *restrict c = p->c + i * p->g->ldc;
-        if (p->add) {
-            for (int64_t j = 0; j < n; j++) {
-                c[j] += a * b[j];
-            }
-        } else {
-            for (int64_t j = 0; j < n; j++) {
-                c[j] = 0 + a * b[j];
-            }
-        }
-    }
-}
-
-void KERNEL(tg_multiply_outer)(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
-{
-    product p = {g, a, b, add, c};
-    tg_parallel_for(g->m, 1 + TG_GRAIN / g->n, multiply_row_by_numbers, &p);
-}

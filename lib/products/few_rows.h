@@ -1,4 +1,4 @@
-/* few_rows (private): C = A B^T for a matrix A of a few rows, c += a B for a row, and C = a b for a column and a row.
+/* few_rows (private): C = A B^T for a matrix A of a few rows, and c += a B for a row.
  *
  * When a model generates text, the next token of each sequence is one row, and the step reads every weight once, and
  * the keys and values of all tokens before: its time is that of reading them. BLAS copies B into another order before
@@ -27,15 +27,6 @@ static inline bool has_few_rows(const tg_gemm *g)
 
 /* Computes C = A B^T, or with `add` C += A B^T. */
 void KERNEL(tg_multiply_few_rows)(const tg_gemm *g, const real *a, const real *b, bool add, real *c);
-
-/* Returns whether a product is that of a column and a row without gaps, which BLAS copies before it multiplies. */
-static inline bool is_outer(const tg_gemm *g)
-{
-    return g->k == 1 && g->m > 1 && g->n > 1 && (!g->transpose_b || g->ldb == 1);
-}
-
-/* Computes C = a b, or with `add` C += a b. */
-void KERNEL(tg_multiply_outer)(const tg_gemm *g, const real *a, const real *b, bool add, real *c);
 
 /* Computes c += a B in the calling thread, for a row a and a row-major B. */
 void KERNEL(tg_add_row_product)(const tg_gemm *g, const real *a, const real *b, real *c);

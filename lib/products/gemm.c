@@ -52,31 +52,20 @@ bool tg_products_are_exact(void)
 #endif
 }
 
-/* Up to this many terms the built-in loops take less time than OpenBLAS, if C has this many values, rows and columns
- * (tests/bench/README.md). For vectors and narrow matrices BLAS has other kernels. */
-enum { FEW_TERMS = 16, MANY_VALUES = 1 << 19, ROWS = 4, COLUMNS = 256 };
-
-/* Returns whether the built-in loops compute a product. */
-static bool is_builtin(const tg_gemm *g)
-{
-    bool is_large = g->m >= ROWS && g->n >= COLUMNS && g->n > MANY_VALUES / g->m;
-    return (is_large && g->k > 1 && g->k <= FEW_TERMS) || tg_products_are_builtin();
-}
-
-static tg_gemm_kernel *kernel_f32(const tg_gemm *g)
+static tg_gemm_kernel *kernel_f32(void)
 {
     static tg_gemm_kernel *const builtin[] = {TG_EACH_WIDE_LEVEL(tg_builtin_gemm_f32)};
-    return !is_builtin(g)            ? tg_blas_gemm_f32
-           : tg_products_are_exact() ? tg_builtin_gemm_f32_exact
-                                     : builtin[tg_level()];
+    return !tg_products_are_builtin() ? tg_blas_gemm_f32
+           : tg_products_are_exact()  ? tg_builtin_gemm_f32_exact
+                                      : builtin[tg_level()];
 }
 
-static tg_gemm_kernel *kernel_f64(const tg_gemm *g)
+static tg_gemm_kernel *kernel_f64(void)
 {
     static tg_gemm_kernel *const builtin[] = {TG_EACH_WIDE_LEVEL(tg_builtin_gemm_f64)};
-    return !is_builtin(g)            ? tg_blas_gemm_f64
-           : tg_products_are_exact() ? tg_builtin_gemm_f64_exact
-                                     : builtin[tg_level()];
+    return !tg_products_are_builtin() ? tg_blas_gemm_f64
+           : tg_products_are_exact()  ? tg_builtin_gemm_f64_exact
+                                      : builtin[tg_level()];
 }
 
 /* ---- the blocks of C ---- */
@@ -126,7 +115,7 @@ static void divide(product *p)
 {
     const tg_gemm *g = p->g;
     double multiplications = (double)g->m * (double)g->n * (double)g->k;
-    int64_t most = is_builtin(g) ? tg_threads() : least(tg_threads(), tg_blas_callers());
+    int64_t most = tg_products_are_builtin() ? tg_threads() : least(tg_threads(), tg_blas_callers());
     int64_t threads = multiplications < (double)most * GRAIN ? (int64_t)(multiplications / GRAIN) : most;
     double best = 0;
     p->row_blocks = p->column_blocks = 1;
@@ -152,22 +141,22 @@ static void multiply(product *p)
 
 void tg_gemm_f32(const tg_gemm *g, const float *a, const float *b, bool add, float *c)
 {
-    product p = {g, (const char *)a, (const char *)b, (char *)c, add, sizeof *a, kernel_f32(g), 1, 1};
+    product p = {g, (const char *)a, (const char *)b, (char *)c, add, sizeof *a, kernel_f32(), 1, 1};
     multiply(&p);
 }
 
 void tg_gemm_f64(const tg_gemm *g, const double *a, const double *b, bool add, double *c)
 {
-    product p = {g, (const char *)a, (const char *)b, (char *)c, add, sizeof *a, kernel_f64(g), 1, 1};
+    product p = {g, (const char *)a, (const char *)b, (char *)c, add, sizeof *a, kernel_f64(), 1, 1};
     multiply(&p);
 }
 
 void tg_gemm_in_thread_f32(const tg_gemm *g, const float *a, const float *b, bool add, float *c)
 {
-    kernel_f32(g)(g, a, b, add, c);
+    kernel_f32()(g, a, b, add, c);
 }
 
 void tg_gemm_in_thread_f64(const tg_gemm *g, const double *a, const double *b, bool add, double *c)
 {
-    kernel_f64(g)(g, a, b, add, c);
+    kernel_f64()(g, a, b, add, c);
 }

@@ -75,8 +75,6 @@ static inline void multiply(const tg_factors *f, const tg_gemm *g, const void *a
         tg_onednn_run(f->call->tape->onednn, g, add, a, b, (void *)c);
     } else if (has_few_rows(g) && !tg_products_are_builtin()) {
         KERNEL(tg_multiply_few_rows)(g, a, b, add, c);
-    } else if (is_outer(g) && !tg_products_are_builtin()) {
-        KERNEL(tg_multiply_outer)(g, a, b, add, c);
     } else if (in_thread) {
         gemm_in_thread(g, a, b, add, c);
     } else {
