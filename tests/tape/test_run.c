@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/run.h"
 #include "support.h"
 
 #define ROWS 4
@@ -536,6 +537,56 @@ static void *train_alone(void *failing)
     return as_expected ? NULL : &wrong;
 }
 
+/* The generator is that of torch.manual_seed. */
+static void test_generator(void **state)
+{
+    (void)state;
+    tg_run *run = tg_run_new(5), *stream = tg_run_new_stream(run, 7);
+    tg_rng *five = tg_rng_new(5), *seven = tg_rng_new(7);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(tg_rng_u32(tg_run_rng(run)), tg_rng_u32(five));
+        assert_int_equal(tg_rng_u32(tg_run_rng(stream)), tg_rng_u32(seven));
+    }
+    assert_int_equal(tg_run_rng(run)->profile, TG_RNG_AVX2);
+    tg_rng_free(five);
+    tg_rng_free(seven);
+    tg_run_free(run);
+    tg_run_free(stream);
+}
+
+/* The first error stays, whoever reports the next one, and who has set it can clear it through any stream. */
+static void test_first_error(void **state)
+{
+    (void)state;
+    tg_run *run = tg_run_new(1), *stream = tg_run_new_stream(run, 2), *second = tg_run_new_stream(stream, 3);
+    const tg_error none = {TG_OK, "", -1, -1}, a = {TG_ERROR_VALUE, "a", -1, -1}, b = {TG_ERROR_VALUE, "b", -1, -1};
+    const int mine = 0, other = 0;
+    tg_run_set_error_by(run, &none, &mine);
+    assert_null(run->set_by);
+    assert_false(tg_run_set_error(run, NULL) || tg_run_set_error(NULL, &a) || tg_run_error(run)->code);
+    tg_run_set_error_by(second, &a, &mine);
+    tg_run_set_error(run, &b);
+    tg_run_forget(stream, &other);
+    tg_run_clear_error_by(run, &other);
+    assert_string_equal(tg_run_error(run)->text, "a");
+    assert_ptr_equal(run->set_by, &mine);
+    tg_run_clear_error_by(second, &mine);
+    assert_int_equal(tg_run_error(stream)->code, TG_OK);
+    tg_run_set_error(stream, &b);
+    tg_run_clear_error_by(run, NULL);
+    tg_run_clear_error_by(run, stream);
+    assert_string_equal(tg_run_error(run)->text, "b");
+    assert_null(run->set_by);
+    tg_run_clear_error(second);
+    tg_run_set_error_by(run, &a, &mine);
+    tg_run_forget(second, &mine);
+    tg_run_clear_error_by(run, &mine);
+    assert_string_equal(tg_run_error(run)->text, "a");
+    tg_run_free(run);
+    tg_run_free(stream);
+    tg_run_free(second);
+}
+
 /* Two threads with a run each: an error of one is none of the other. */
 static void test_two_threads(void **state)
 {
@@ -568,6 +619,8 @@ int main(void)
         cmocka_unit_test(test_rescue),
         cmocka_unit_test(test_lives),
         cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_generator),
+        cmocka_unit_test(test_first_error),
         cmocka_unit_test(test_two_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
