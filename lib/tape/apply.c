@@ -153,8 +153,8 @@ static bool make_outputs(tg_tape *t, tg_op_call *call)
 /* Takes a reference until the record is removed, unless the tape has one already. */
 static void hold(tg_tape *t, tg_tensor *x)
 {
-    if (atomic_load_explicit(&x->holder, memory_order_relaxed) != t) {
-        atomic_store_explicit(&x->holder, t, memory_order_relaxed);
+    if (atomic_load_explicit(&x->holder, memory_order_relaxed) != &t->owner) {
+        atomic_store_explicit(&x->holder, &t->owner, memory_order_relaxed);
         t->held[t->held_count++] = tg_retain(x);
     }
 }

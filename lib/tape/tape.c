@@ -96,7 +96,7 @@ static void truncate_to(tg_tape *t, const tg_tape_point *point)
     }
     for (size_t i = point->held; i < t->held_count; i++) {
         tg_tensor *x = t->held[i];
-        if (atomic_load_explicit(&x->holder, memory_order_relaxed) == t) {
+        if (atomic_load_explicit(&x->holder, memory_order_relaxed) == &t->owner) {
             atomic_store_explicit(&x->holder, NULL, memory_order_relaxed);
         }
         tg_tensor_drop(t->pool, x);

@@ -9,7 +9,7 @@
  *
  * All six grow until the reset. Then they are empty but keep their memory, so a step of known shapes allocates nothing.
  * Recorded results live until the reset anyway. Another input is held once, however many records read
- * it: reference counts are atomic, and slow. A tensor has the address of the tape that began to hold it last, so the
+ * it: reference counts are atomic, and slow. A tensor has the owner of the tape that began to hold it last, so the
  * check is one comparison. If the tapes of two threads take turns, each holds the input several times, and gives back
  * all of its references.
  */

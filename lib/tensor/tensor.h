@@ -54,12 +54,10 @@ typedef struct tg_row_state {
 
 typedef struct tg_gradient tg_gradient; /* gradient.h */
 
-/* Who frees results: a tape. What is wrong with a result, is an error of its run. */
+/* Who frees results, and holds inputs: a tape. What is wrong with a result, is an error of its run. */
 typedef struct tg_owner {
     tg_run *run;
 } tg_owner;
-
-struct tg_tape;
 
 /* The order of the members keeps what each op reads and writes in few cache lines: the header of the block and the
  * members up to `count` fill the first one, and with the shape and the strides of a matrix a tensor uses three. */
@@ -81,9 +79,9 @@ struct tg_tensor {
     tg_row_state *rows;    /* NULL until it is needed */
     union {
         void *adjoint; /* the gradient of a result during backward; else NULL */
-        /* of any other tensor: a tape that holds it (tg_tape.held), the last one that began to; NULL if none, or if
+        /* of any other tensor: the owner that holds it (tg_tape.held), the last one that began to; NULL if none, or if
          * that one was reset */
-        _Atomic(struct tg_tape *) holder;
+        _Atomic(const tg_owner *) holder;
         const char *freed_op; /* of a freed result: the op that computed it; NULL: its memory is no tensor's any more */
     };
     int64_t shape[TG_MAX_RANK];
