@@ -4,7 +4,7 @@
  *     programs NAME [STEPS]   runs two steps, then STEPS more, and prints the seconds of these
  *
  * They use the public headers alone, so that one executable runs with the library before a change and after it
- * (tests/bench/compare_programs). The last group is written from elementary ops, which feel broadcasting and reductions.
+ * (tests/bench/compare_programs). The last group is written from elementary ops: it feels reductions and broadcasting.
  */
 #include <stdio.h>
 #include <stdlib.h>
