@@ -236,7 +236,8 @@ typedef enum tg_cpu_level {
     TG_CPU_BASELINE,
     /* AVX2 and FMA */
     TG_CPU_AVX2,
-    /* AVX-512 F, BW, DQ and VL */
+    /* AVX-512 F, BW, DQ and VL: for matrix products, softmax, cross-entropy and recurrent layers. The rest is that of
+     * TG_CPU_AVX2 */
     TG_CPU_AVX512
 } tg_cpu_level;
 
