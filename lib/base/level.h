@@ -9,7 +9,7 @@
  *     TG_CPU_AVX512      -mavx512f -mavx512bw ...       tg_sums_avx512, of the files of lib/meson.build's list `wide`
  *
  * Programs gain from AVX-512 where they multiply matrices and where they compute a softmax, a cross-entropy or a
- * recurrent layer (tests/bench/special_cases.md). All other kernels end with AVX2, which the level TG_CPU_AVX512 uses, too.
+ * recurrent layer (tests/bench/special_cases.md). All other kernels end with AVX2, and TG_CPU_AVX512 uses these.
  *
  * TG_EACH_LEVEL(tg_sums) lists a name per level, and TG_EACH_WIDE_LEVEL(tg_sums) that of a file in `wide`. So they
  * declare the versions, and initialize a constant table of them, which a caller indexes by tg_level():
