@@ -11,85 +11,31 @@
 
 #define LANES 16
 
-/* Maxima have twice as many lanes: compilers unroll a loop over sixteen, and then compare one value after the other. */
-#define MAX_LANES (2 * LANES)
-
-static inline void compare_lanes(const real *x, real *restrict lane)
-{
-    for (int k = 0; k < MAX_LANES; k++) {
-        lane[k] = x[k] > lane[k] ? x[k] : lane[k];
-    }
-}
-
-/* Four lanes as one value, for the same reason. */
-typedef real tg_four __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
-typedef __typeof__((tg_four){0} > (tg_four){0}) tg_four_bits;
-
-static inline void take_larger(tg_four *to, const tg_four *from)
-{
-    const tg_four_bits is_larger = *from > *to;
-    *to = (tg_four)(((tg_four_bits)*from & is_larger) | ((tg_four_bits)*to & ~is_larger));
-}
-
-/* Joins MAX_LANES lanes to four. */
-static inline void four_of_lanes(const real *lane, tg_four *most)
-{
-    const tg_four *l = (const tg_four *)lane;
-    tg_four a = l[0], b = l[1], c = l[2], d = l[3];
-    take_larger(&a, &l[4]);
-    take_larger(&b, &l[5]);
-    take_larger(&c, &l[6]);
-    take_larger(&d, &l[7]);
-    take_larger(&a, &c);
-    take_larger(&b, &d);
-    take_larger(&a, &b);
-    *most = a;
-}
-
-/* Returns the maximum of MAX_LANES lanes. */
-static inline real max_of_lanes(const real *lane)
-{
-    tg_four a;
-    four_of_lanes(lane, &a);
-    const real first = a[0] > a[1] ? a[0] : a[1], last = a[2] > a[3] ? a[2] : a[3];
-    return first > last ? first : last;
-}
-
 /* Returns the maximum of a row; -inf for an empty row. A NaN is skipped. */
 static inline real row_max(const real *x, int64_t n)
 {
-    real lane[MAX_LANES], most = -(real)INFINITY;
+    enum { MANY = 2 * LANES }; /* compilers unroll a loop over sixteen, and compare one value after the other */
+    real lane[MANY], most = -(real)INFINITY;
     int64_t i = 0;
-    if (n >= MAX_LANES) {
-        for (int k = 0; k < MAX_LANES; k++) {
-            lane[k] = most;
-        }
-        for (; i + MAX_LANES <= n; i += MAX_LANES) {
-            compare_lanes(x + i, lane);
-        }
-        compare_lanes(x + n - MAX_LANES, lane); /* the rest, and some values twice */
-        return max_of_lanes(lane);
+    for (int k = 0; k < MANY; k++) {
+        lane[k] = most;
     }
+    for (; n >= MANY && i < n; i += MANY) {
+        const real *row = x + (i + MANY < n ? i : n - MANY); /* at the end some values twice */
+        for (int k = 0; k < MANY; k++) {
+            lane[k] = row[k] > lane[k] ? row[k] : lane[k];
+        }
+    }
+    for (int half = LANES; i > 0 && half > 0; half /= 2) {
+        for (int k = 0; k < half; k++) {
+            lane[k] = lane[half + k] > lane[k] ? lane[half + k] : lane[k];
+        }
+    }
+    most = lane[0];
     for (; i < n; i++) {
         most = x[i] > most ? x[i] : most;
     }
     return most;
-}
-
-/* 1 and 4, as values that the compiler does not know. */
-static const volatile double unknown_one = 1;
-static const volatile int64_t unknown_four = 4;
-
-/* Returns a + b. With fused multiply-adds it is 1 a + b, which has the same bits, because AMD's processors convert
- * floats to doubles in the units that add, and multiply in others. `one` is unknown_one, or the compiler would add. */
-static inline double plus(double a, double b, double one)
-{
-#if defined TG_LEVEL_AVX2 || defined TG_LEVEL_AVX512
-    return fma(a, one, b);
-#else
-    (void)one;
-    return a + b;
-#endif
 }
 
 static inline double sum_of_lanes(const double lane[LANES])

@@ -1,23 +1,22 @@
 /* argmax and argmin: the i32 index of the first maximum or minimum along an axis, of values of any dtype. A NaN counts
  * as the largest and the smallest value. No gradient, because an index is an integer. Follows torch.argmax and
  * torch.argmin. */
-#include "ops/reduce/panel.h"
+#include "ops/reduce/fold.h"
 
 TG_DECLARE_KERNEL(tg_argmax_forward);
 
-/* Returns whether a value is the maximum: if there is a NaN, each NaN is one. */
+/* Returns whether a value is the maximum, or the minimum: if there is a NaN, each NaN is one. */
 static inline bool is_most(real x, real most)
 {
     return (x == most) | (x != x);
 }
 
-/* Returns the index of the first maximum of a run, or n. */
-static int64_t first_of_run(const real *x, int64_t n, real most)
+/* Returns the index of the first maximum of a row, or n. */
+static int64_t first_of_row(const real *x, int64_t n, real most)
 {
     int64_t i = 0;
-    for (; i + PANEL_LANES <= n; i += PANEL_LANES) {
-        int found = 0;
-        for (int k = 0; k < PANEL_LANES; k++) {
+    for (int found = 0; i + FOLD_LANES <= n; i += FOLD_LANES) {
+        for (int k = 0; k < FOLD_LANES; k++) {
             found |= is_most(x[i + k], most);
         }
         if (found) {
@@ -30,84 +29,49 @@ static int64_t first_of_run(const real *x, int64_t n, real most)
     return i;
 }
 
-static double first_of_column(const tg_panel *p, int64_t c, real most)
+/* Writes the positions of the first maxima where none was found before, which is -1. */
+static void find_first(const tg_tile *tile, double *restrict first)
 {
-    real buffer[PANEL];
-    tg_runs runs;
-    tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
-    for (int64_t done = 0; done < p->count;) {
-        int64_t n = next_runs(p, c, &at, p->count - done, buffer, &runs);
-        for (int64_t run = 0; run < runs.count; run++) {
-            int64_t i = first_of_run(runs.x + run * runs.apart, runs.n, most);
-            if (i < runs.n) {
-                return (double)(p->first + done + run * runs.n + i);
-            }
+    const double sign = tile->attributes->sign;
+    const real *x = tile->x;
+    for (int64_t row = 0; row < tile->rows; row++, x += tile->apart) {
+        const double position = (double)(tile->first + row);
+        for (int64_t c = 0; tile->by_columns && c < tile->columns; c++) {
+            const real most = (real)(sign * tile->center[c]);
+            first[c] = (first[c] < 0) & is_most(x[c], most) ? position : first[c];
         }
-        done += n;
-    }
-    return 0;
-}
-
-/* Writes the position of the first maximum of each column. */
-static void first_of_rows(const tg_panel *p, const real *most, double *restrict first)
-{
-    real buffers[PANEL_ROWS][PANEL];
-    const real *rows[PANEL_ROWS];
-    tg_cursor at = tg_walk_begin(&p->r->reduced, p->first);
-    for (int64_t c = 0; c < p->width; c++) {
-        first[c] = -1;
-    }
-    for (int64_t done = 0, n; done < p->count; done += n) {
-        n = KERNEL(tg_panel_rows)(p, &at, p->count - done, buffers, rows);
-        for (int64_t i = 0; i < n; i++) {
-            const real *x = rows[i];
-            double position = (double)(p->first + done + i);
-            for (int64_t c = 0; c < p->width; c++) {
-                first[c] = ((first[c] < 0) & is_most(x[c], most[c])) ? position : first[c];
-            }
+        if (!tile->by_columns && first[row] < 0) {
+            const int64_t i = first_of_row(x, tile->columns, (real)(sign * tile->center[row]));
+            first[row] = i < tile->columns ? (double)(tile->first + i) : first[row];
         }
     }
 }
 
-/* The maximum is in `center`, and its position in `sum`. */
-static void visit_argmax(const tg_panel *p, tg_columns *columns)
+/* The maximum, or the negative of the minimum, is in `center`, and its position in `sum`. */
+static void reduce_argmax(tg_outputs *o)
 {
-    real sought[PANEL];
-    bool smallest = p->r->attributes->smallest;
-    if (smallest) {
-        panel_max(p, value_key, true, columns->center);
-    } else {
-        panel_max(p, value_key, false, columns->center);
-    }
-    for (int64_t c = 0; c < p->width; c++) {
-        sought[c] = (real)(smallest ? -columns->center[c] : columns->center[c]);
-    }
-    if (p->r->by_columns) {
-        first_of_rows(p, sought, columns->sum);
-        return;
-    }
-    for (int64_t c = 0; c < p->width; c++) {
-        columns->sum[c] = first_of_column(p, c, sought[c]);
-    }
+    KERNEL(tg_fold)(o, KERNEL(tg_find_extremes), -(double)INFINITY, o->center);
+    KERNEL(tg_fold)(o, find_first, -1, o->sum);
 }
 
 /* The earlier one of two equal maxima, or of two NaN, stays. */
-static void join_argmax(tg_partial *sofar, double count, const tg_partial *block, double more)
+static void combine_argmax(tg_partial *sofar, double count, const tg_partial *block, double more)
 {
     (void)count, (void)more;
     bool is_larger = block->center != block->center ? sofar->center == sofar->center : block->center > sofar->center;
     *sofar = is_larger ? *block : *sofar;
 }
 
-static void finish_argmax(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+static void project_argmax(const tg_outputs *o)
 {
-    int32_t *y = (int32_t *)r->y + at;
-    for (int64_t c = 0; c < width; c++) {
-        y[c] = (int32_t)columns->sum[c];
+    int32_t *y = (int32_t *)o->r->y + o->begin;
+    for (int64_t c = 0; c < o->count; c++) {
+        y[c] = (int32_t)o->sum[c];
     }
 }
 
-static const tg_reducer argmax_reducer = {visit_argmax, join_argmax, finish_argmax};
+static const tg_reducer argmax_reducer = {
+    .reduce = reduce_argmax, .combine = combine_argmax, .project = project_argmax};
 
 void KERNEL(tg_argmax_forward)(const tg_op_call *call)
 {
@@ -148,12 +112,12 @@ static const tg_op argmin_op = {
 
 tg_tensor *tg_argmax(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
 {
-    return tg_reduce(t, &argmax_op, x, tg_axes_make(1, &axis), keep, (tg_reduce_attributes){.smallest = false});
+    return tg_reduce(t, &argmax_op, x, tg_axes_make(1, &axis), keep, (tg_reduce_attributes){.sign = 1});
 }
 
 tg_tensor *tg_argmin(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
 {
-    return tg_reduce(t, &argmin_op, x, tg_axes_make(1, &axis), keep, (tg_reduce_attributes){.smallest = true});
+    return tg_reduce(t, &argmin_op, x, tg_axes_make(1, &axis), keep, (tg_reduce_attributes){.sign = -1});
 }
 
 #endif

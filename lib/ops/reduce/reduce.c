@@ -8,11 +8,10 @@
  *                                                                            n - c is at least 0
  *   std     y = var^(1/2)                 dx += dy (x - m) / (y (n - c))     0 where y = 0
  *
- * Sums are in double, in lanes and blocks (panel.h). The backward passes of the maximum and of the variance first
+ * Sums are in double, in lanes and blocks (fold.h). The backward passes of the maximum and of the variance first
  * reduce x again, to k and to m. Follows torch.sum, mean, amax, amin, var and std.
  */
-#include "ops/reduce/spread.h"
-#include "ops/reduce/sums.h"
+#include "ops/reduce/fold.h"
 
 TG_DECLARE_KERNEL(tg_sum_forward);
 TG_DECLARE_KERNEL(tg_sum_backward);
@@ -23,242 +22,244 @@ TG_DECLARE_KERNEL(tg_amax_backward);
 TG_DECLARE_KERNEL(tg_var_forward);
 TG_DECLARE_KERNEL(tg_var_backward);
 
+/* Defines the kernels of an op. */
+#define REDUCTION(name, forward, backward)                    \
+    void KERNEL(tg_##name##_forward)(const tg_op_call *call)  \
+    {                                                         \
+        KERNEL(tg_reduce_forward)(call, forward);             \
+    }                                                         \
+    void KERNEL(tg_##name##_backward)(const tg_op_call *call) \
+    {                                                         \
+        KERNEL(tg_reduce_backward)(call, backward);           \
+    }
+
 /* ---- sum and mean ---- */
 
-static void visit_sum(const tg_panel *p, tg_columns *columns)
+static void project_sum(const tg_outputs *o)
 {
-    panel_sum(p, true, value_term, 0, NULL, columns->sum);
-}
-
-static void finish_sum(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
-{
-    real *y = (real *)r->y + at;
-    for (int64_t c = 0; c < width; c++) {
-        y[c] = (real)columns->sum[c];
+    real *y = (real *)o->r->y + o->begin;
+    for (int64_t c = 0; c < o->count; c++) {
+        y[c] = (real)o->sum[c];
     }
 }
 
-static void finish_mean(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+static void project_mean(const tg_outputs *o)
 {
-    real *y = (real *)r->y + at;
-    const double n = (double)r->reduced.count, share = 1 / n;
-    for (int64_t c = 0; c < width; c++) { /* a quotient takes much longer than a product, whose error a float hides */
-        y[c] = (real)(sizeof *y == sizeof(float) ? columns->sum[c] * share : columns->sum[c] / n);
+    real *y = (real *)o->r->y + o->begin;
+    for (int64_t c = 0; c < o->count; c++) {
+        y[c] = (real)(o->sum[c] / (double)o->r->reduced.count);
     }
 }
 
-static const tg_reducer sum_reducer = {visit_sum, join_sum, finish_sum};
-static const tg_reducer mean_reducer = {visit_sum, join_sum, finish_mean};
-
-void KERNEL(tg_sum_forward)(const tg_op_call *call)
+static void prepare_sum(tg_outputs *o, double *scale)
 {
-    KERNEL(tg_reduce_forward)(call, &sum_reducer);
-}
-
-void KERNEL(tg_mean_forward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_forward)(call, &mean_reducer);
-}
-
-static inline real sum_slope(real x, const tg_slope_at *o)
-{
-    (void)x;
-    return o->scale;
-}
-
-static inline void spread_scaled(const tg_panel *p, real divisor)
-{
-    real scale[PANEL];
-    const real *dy = p->r->dy + p->output;
-    for (int64_t c = 0; c < p->width; c++) {
-        scale[c] = dy[c] / divisor;
-    }
-    panel_spread(p, sum_slope, false, &(tg_slopes){.scale = scale}, 0);
-}
-
-/* The forward pass computed y = sum x. */
-static void spread_sum(const tg_panel *p)
-{
-    spread_scaled(p, 1);
-}
-
-/* The forward pass computed y = sum x / n. */
-static void spread_mean(const tg_panel *p)
-{
-    spread_scaled(p, (real)p->r->reduced.count);
-}
-
-void KERNEL(tg_sum_backward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_backward)(call, NULL, spread_sum);
-}
-
-void KERNEL(tg_mean_backward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_backward)(call, NULL, spread_mean);
-}
-
-/* ---- amax ---- */
-
-static void visit_max(const tg_panel *p, tg_columns *columns)
-{
-    if (p->r->attributes->smallest) {
-        panel_max(p, value_key, true, columns->center);
-    } else {
-        panel_max(p, value_key, false, columns->center);
+    for (int64_t c = 0; c < o->count; c++) {
+        scale[c] = (double)dy_of(o)[c];
     }
 }
 
-static void finish_max(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+static void prepare_mean(tg_outputs *o, double *scale)
 {
-    real *y = (real *)r->y + at;
-    for (int64_t c = 0; c < width; c++) {
-        y[c] = (real)(r->attributes->smallest ? -columns->center[c] : columns->center[c]);
+    for (int64_t c = 0; c < o->count; c++) {
+        scale[c] = (double)(dy_of(o)[c] / (real)o->r->reduced.count);
     }
 }
 
-static const tg_reducer max_reducer = {visit_max, join_max, finish_max};
-
-void KERNEL(tg_amax_forward)(const tg_op_call *call)
+/* Writes the scales: x is not there. */
+static void differentiate_sum(const tg_tile *tile, real *dx)
 {
-    KERNEL(tg_reduce_forward)(call, &max_reducer);
+    for (int64_t row = 0; row < tile->rows; row++, dx += tile->columns) {
+        if (tile->by_columns && row > 0) {
+            memcpy(dx, dx - tile->columns, (size_t)tile->columns * sizeof *dx);
+            continue;
+        }
+        for (int64_t c = 0; c < tile->columns; c++) {
+            dx[c] = (real)tile->scale[tile->by_columns ? c : row];
+        }
+    }
 }
 
-static inline double tie_term(real x, double y, double p)
+static const tg_reducer sum_reducer = {.reduce = reduce_sum, .combine = combine_sums, .project = project_sum};
+static const tg_reducer sum_gradient = {.prepare = prepare_sum, .differentiate = differentiate_sum};
+static const tg_reducer mean_reducer = {.reduce = reduce_sum, .combine = combine_sums, .project = project_mean};
+static const tg_reducer mean_gradient = {.prepare = prepare_mean, .differentiate = differentiate_sum};
+REDUCTION(sum, &sum_reducer, &sum_gradient)
+REDUCTION(mean, &mean_reducer, &mean_gradient)
+
+/* ---- amax and amin ---- */
+
+static void reduce_extremes(tg_outputs *o)
 {
-    (void)p;
+    KERNEL(tg_fold)(o, KERNEL(tg_find_extremes), -(double)INFINITY, o->center);
+}
+
+static void project_extremes(const tg_outputs *o)
+{
+    real *y = (real *)o->r->y + o->begin;
+    for (int64_t c = 0; c < o->count; c++) {
+        y[c] = (real)(o->r->attributes->sign * o->center[c]);
+    }
+}
+
+static inline void set_centers(tg_outputs *o)
+{
+    const real *y = (const real *)o->r->y + o->begin;
+    for (int64_t c = 0; c < o->count; c++) {
+        o->center[c] = (double)y[c];
+    }
+}
+
+static inline double tie_term(real x, double y, const tg_reduce_attributes *a)
+{
+    (void)a;
     return x == (real)y;
 }
 
-static void visit_ties(const tg_panel *p, tg_columns *columns)
+static void add_ties(const tg_tile *tile, double *sum)
 {
-    const real *y = (const real *)p->r->y + p->output;
-    for (int64_t c = 0; c < p->width; c++) {
-        columns->center[c] = (double)y[c];
-    }
-    panel_sum(p, false, tie_term, 0, columns->center, columns->sum);
-}
-
-static const tg_reducer tie_reducer = {visit_ties, join_sum, keep_columns};
-
-/* If the maximum is NaN, so are the gradients. */
-static inline real max_slope(real x, const tg_slope_at *o)
-{
-    return x == o->y ? o->scale : o->y == o->y ? 0 : o->y;
+    add_terms(tile, tie_term, sum);
 }
 
 /* The forward pass computed y = max x. */
-static void spread_max(const tg_panel *p)
+static void reduce_ties(tg_outputs *o)
 {
-    real scale[PANEL];
-    const real *dy = p->r->dy + p->output;
-    const real *y = (const real *)p->r->y + p->output;
-    for (int64_t c = 0; c < p->width; c++) {
-        scale[c] = dy[c] / (real)p->r->results[p->output + c].sum;
+    set_centers(o);
+    KERNEL(tg_fold)(o, add_ties, 0, o->sum);
+}
+
+static void prepare_extremes(tg_outputs *o, double *scale)
+{
+    set_centers(o);
+    for (int64_t c = 0; c < o->count; c++) {
+        scale[c] = (double)(dy_of(o)[c] / (real)o->r->results[o->begin + c].sum);
     }
-    panel_spread(p, max_slope, true, &(tg_slopes){.scale = scale, .y = y}, 0);
 }
 
-void KERNEL(tg_amax_backward)(const tg_op_call *call)
+/* If the maximum is NaN, so are the gradients. */
+static inline real extreme_slope(real x, double scale, double center, const tg_reduce_attributes *a)
 {
-    KERNEL(tg_reduce_backward)(call, &tie_reducer, spread_max);
+    (void)a;
+    const real y = (real)center;
+    return x == y ? (real)scale : y == y ? 0 : y;
 }
 
-/* ---- var ---- */
-
-static inline double square_term(real x, double mean, double p)
+static void differentiate_extremes(const tg_tile *tile, real *dx)
 {
-    (void)p;
+    write_slopes(tile, extreme_slope, dx);
+}
+
+static const tg_reducer extremes_reducer = {
+    .reduce = reduce_extremes, .combine = combine_maxima, .project = project_extremes};
+static const tg_reducer extremes_gradient = {.reduce = reduce_ties,
+                                             .combine = combine_sums,
+                                             .prepare = prepare_extremes,
+                                             .differentiate = differentiate_extremes,
+                                             .reads_x = true};
+REDUCTION(amax, &extremes_reducer, &extremes_gradient)
+
+/* ---- var and std ---- */
+
+static inline double square_term(real x, double mean, const tg_reduce_attributes *a)
+{
+    (void)a;
     return ((double)x - mean) * ((double)x - mean);
 }
 
-static inline double difference_term(real x, double mean, double p)
+static inline double difference_term(real x, double mean, const tg_reduce_attributes *a)
 {
-    (void)p;
+    (void)a;
     return (double)x - mean;
 }
 
-/* Finds the means. Each is corrected by the mean of the differences from it, so that that of equal values is exact. */
-static void visit_means(const tg_panel *p, tg_columns *columns)
+static void add_squares(const tg_tile *tile, double *sum)
 {
-    panel_sum(p, true, value_term, 0, NULL, columns->center);
-    for (int64_t c = 0; c < p->width; c++) {
-        columns->center[c] /= (double)p->count;
+    add_terms(tile, square_term, sum);
+}
+
+static void add_differences(const tg_tile *tile, double *sum)
+{
+    add_terms(tile, difference_term, sum);
+}
+
+/* Finds the means. Each is corrected by the mean of the differences from it, so that that of equal values is exact. */
+static void reduce_means(tg_outputs *o)
+{
+    reduce_sum(o);
+    for (int64_t c = 0; c < o->count; c++) {
+        o->center[c] = o->sum[c] / (double)o->length;
     }
-    panel_sum(p, true, difference_term, 0, columns->center, columns->sum);
-    for (int64_t c = 0; c < p->width; c++) {
-        columns->center[c] += isfinite(columns->center[c]) ? columns->sum[c] / (double)p->count : 0;
+    KERNEL(tg_fold)(o, add_differences, 0, o->sum);
+    for (int64_t c = 0; c < o->count; c++) {
+        o->center[c] += isfinite(o->center[c]) ? o->sum[c] / (double)o->length : 0;
     }
 }
 
-static void visit_var(const tg_panel *p, tg_columns *columns)
+static void reduce_var(tg_outputs *o)
 {
-    visit_means(p, columns);
-    panel_sum(p, true, square_term, 0, columns->center, columns->sum);
+    reduce_means(o);
+    KERNEL(tg_fold)(o, add_squares, 0, o->sum);
 }
 
 /* Chan, Golub and LeVeque 1979: the mean and the sum of squared deviations of both parts. */
-static void join_var(tg_partial *sofar, double count, const tg_partial *block, double more)
+static void combine_var(tg_partial *sofar, double count, const tg_partial *block, double more)
 {
     double apart = block->center - sofar->center, share = more / (count + more);
     sofar->center += apart * share;
     sofar->sum += block->sum + apart * apart * count * share;
 }
 
-static void finish_var(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+static void project_var(const tg_outputs *o)
 {
-    real *y = (real *)r->y + at;
+    const tg_reduce_call *r = o->r;
+    real *y = (real *)r->y + o->begin;
     double n = (double)r->reduced.count, degrees = n - (double)r->attributes->correction;
-    for (int64_t c = 0; c < width; c++) {
-        double var = n > 0 ? columns->sum[c] / (degrees > 0 ? degrees : 0) : (double)NAN;
+    for (int64_t c = 0; c < o->count; c++) {
+        double var = n > 0 ? o->sum[c] / (degrees > 0 ? degrees : 0) : (double)NAN;
         y[c] = (real)(r->attributes->root ? sqrt(var) : var);
     }
 }
 
-static const tg_reducer var_reducer = {visit_var, join_var, finish_var};
-
-void KERNEL(tg_var_forward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_forward)(call, &var_reducer);
-}
-
-static const tg_reducer mean_results = {visit_means, join_var, keep_columns};
-
-static inline real var_slope(real x, const tg_slope_at *o)
-{
-    return (real)(o->wide_scale * ((double)x - o->center));
-}
-
 /* The forward pass computed y = sum (x - m)^2 / (n - c), or its root. The gradient through m is 0, because
  * sum (x - m) = 0. As in torch, n - c is not clamped here. */
-static void spread_var(const tg_panel *p)
+static void prepare_var(tg_outputs *o, double *scale)
 {
-    const tg_reduce_call *r = p->r;
-    double scale[PANEL], center[PANEL];
-    const real *dy = r->dy + p->output;
-    const real *y = (const real *)r->y + p->output;
+    const tg_reduce_call *r = o->r;
+    const real *y = (const real *)r->y + o->begin;
     double degrees = (double)r->reduced.count - (double)r->attributes->correction;
-    for (int64_t c = 0; c < p->width; c++) {
-        scale[c] = 2 * (double)dy[c] / degrees;
+    for (int64_t c = 0; c < o->count; c++) {
+        scale[c] = 2 * (double)dy_of(o)[c] / degrees;
         if (r->attributes->root) {
             scale[c] = y[c] == 0 ? 0 : scale[c] / (2 * (double)y[c]);
         }
-        center[c] = r->results[p->output + c].center;
+        o->center[c] = r->results[o->begin + c].center;
     }
-    panel_spread(p, var_slope, true, &(tg_slopes){.wide_scale = scale, .center = center}, 0);
 }
 
-void KERNEL(tg_var_backward)(const tg_op_call *call)
+static inline real var_slope(real x, double scale, double mean, const tg_reduce_attributes *a)
 {
-    KERNEL(tg_reduce_backward)(call, &mean_results, spread_var);
+    (void)a;
+    return (real)(scale * ((double)x - mean));
 }
+
+static void differentiate_var(const tg_tile *tile, real *dx)
+{
+    write_slopes(tile, var_slope, dx);
+}
+
+static const tg_reducer var_reducer = {.reduce = reduce_var, .combine = combine_var, .project = project_var};
+static const tg_reducer var_gradient = {.reduce = reduce_means,
+                                        .combine = combine_var,
+                                        .prepare = prepare_var,
+                                        .differentiate = differentiate_var,
+                                        .reads_x = true};
+REDUCTION(var, &var_reducer, &var_gradient)
 
 #ifdef TG_ONCE
 
 static bool extreme_shape(tg_op_call *call)
 {
     const tg_reduce_attributes *a = call->attributes;
-    return tg_reduce_expect_values(call, a->smallest ? "minimum" : "maximum") && tg_reduce_twice_shape(call);
+    return tg_reduce_expect_values(call, a->sign < 0 ? "minimum" : "maximum") && tg_reduce_twice_shape(call);
 }
 
 static const tg_op sum_op = {
@@ -335,12 +336,12 @@ tg_tensor *tg_mean(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 
 tg_tensor *tg_amax(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &amax_op, x, axes, keep, no_attributes);
+    return tg_reduce(t, &amax_op, x, axes, keep, (tg_reduce_attributes){.sign = 1});
 }
 
 tg_tensor *tg_amin(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &amin_op, x, axes, keep, (tg_reduce_attributes){.smallest = true});
+    return tg_reduce(t, &amin_op, x, axes, keep, (tg_reduce_attributes){.sign = -1});
 }
 
 tg_tensor *tg_var(tg_tape *t, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep)

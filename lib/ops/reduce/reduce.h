@@ -1,4 +1,4 @@
-/* reduce (private): what the ops share that reduce x over some axes. The loops are in panel.h and sums.h. */
+/* reduce (private): what the ops share that reduce x over some axes. The loops are in fold.h. */
 #ifndef TG_OPS_REDUCE_REDUCE_H
 #define TG_OPS_REDUCE_REDUCE_H
 
@@ -11,10 +11,10 @@
 typedef struct tg_reduce_attributes {
     uint32_t reduced; /* one bit per axis */
     bool keep;
-    bool smallest;  /* of amax and argmax: the minimum */
     bool root;      /* of var: the square root */
     bool all;       /* of any: whether all values must be true */
     int correction; /* of var */
+    double sign;    /* of amax, argmax and logsumexp: 1, or -1 for the minimum */
     double p;       /* of norm */
 } tg_reduce_attributes;
 

@@ -6,125 +6,88 @@
  *
  * No gradient. Follows torch.any, torch.all and torch.sum, whose sum of integers is int64.
  */
-#include "ops/reduce/sums.h"
+#include "ops/reduce/fold.h"
 
 TG_DECLARE_KERNEL(tg_any_forward);
 TG_DECLARE_KERNEL(tg_sum_integers_forward);
 
-static inline real is_true(real x)
+/* Returns 1 for a value that decides: for `any` one that is not 0, for `all` a 0. */
+static inline real decides(real x, const tg_reduce_attributes *a)
 {
-    return x != 0;
+    return (x == 0) == a->all;
 }
 
-static inline real is_false(real x)
+static void find_values(const tg_tile *tile, double *found)
 {
-    return x == 0;
+    find_largest(tile, decides, found);
 }
 
-/* Returns a number that is not 0 if a byte decides. */
-static inline uint8_t decides(uint8_t x, bool all)
+/* The same for the bytes of a mask. */
+static void find_bytes(const tg_tile *tile, double *restrict found)
 {
-    return all ? x == 0 : x;
-}
-
-static inline uint8_t find_in_run(const uint8_t *x, int64_t n, bool all)
-{
-    uint8_t found = 0;
-    for (int64_t i = 0; i < n; i++) {
-        found |= decides(x[i], all);
-    }
-    return found;
-}
-
-static inline void find_in_rows(const uint8_t *x, int64_t rows, int64_t stride, int64_t width, bool all,
-                                uint8_t *restrict found)
-{
-    for (; rows >= PANEL_ROWS; rows -= PANEL_ROWS, x += PANEL_ROWS * stride) {
-        const uint8_t *x1 = x + stride, *x2 = x1 + stride, *x3 = x2 + stride;
-        for (int64_t c = 0; c < width; c++) {
-            found[c] |= decides(x[c], all) | decides(x1[c], all) | decides(x2[c], all) | decides(x3[c], all);
+    const bool all = tile->attributes->all;
+    const uint8_t *x = tile->x;
+    uint8_t of_columns[FOLD] = {0};
+    for (int64_t row = 0; row < tile->rows; row++, x += tile->apart) {
+        uint8_t of_row = 0;
+        for (int64_t c = 0; tile->by_columns && c < tile->columns; c++) {
+            of_columns[c] |= (x[c] == 0) == all;
         }
-    }
-    for (; rows > 0; rows--, x += stride) {
-        for (int64_t c = 0; c < width; c++) {
-            found[c] |= decides(x[c], all);
+        for (int64_t c = 0; !tile->by_columns && c < tile->columns; c++) {
+            of_row |= (x[c] == 0) == all;
         }
+        found[tile->by_columns ? 0 : row] += of_row;
+    }
+    for (int64_t c = 0; tile->by_columns && c < tile->columns; c++) {
+        found[c] += of_columns[c];
     }
 }
 
-/* The same as visit_any for a mask whose rows or runs are contiguous: its bytes are not converted to numbers. */
-static void visit_mask(const tg_panel *p, double *result)
+static void reduce_any(tg_outputs *o)
 {
-    const tg_walk *walk = &p->r->reduced;
-    const uint8_t *x = p->r->x;
-    bool all = p->r->attributes->all, by_columns = p->r->by_columns;
-    uint8_t found[PANEL] = {0};
-    for (int64_t c = 0; c < (by_columns ? 1 : p->width); c++) {
-        tg_cursor at = tg_walk_begin(walk, p->first);
-        for (int64_t done = 0, n; done < p->count; done += n) {
-            const uint8_t *from = x + p->offset[c] + at.offset;
-            n = tg_walk_run(walk, &at, p->count - done);
-            if (by_columns) {
-                find_in_rows(from, n, tg_walk_stride(walk), p->width, all, found);
-            } else {
-                found[c] |= find_in_run(from, n, all);
-            }
-            tg_walk_advance(walk, &at, n);
-        }
-    }
-    for (int64_t c = 0; c < p->width; c++) {
-        result[c] = found[c];
-    }
+    KERNEL(tg_fold)(o, o->r->dtype == TG_U8 ? find_bytes : find_values, 0, o->sum);
 }
 
-/* Finds a value that decides: one that is not 0, or for `all` a 0. */
-static void visit_any(const tg_panel *p, tg_columns *columns)
+static void project_any(const tg_outputs *o)
 {
-    if (p->r->dtype == TG_U8 && (p->r->by_columns ? p->apart : tg_walk_stride(&p->r->reduced)) == 1) {
-        visit_mask(p, columns->center);
-    } else if (p->r->attributes->all) {
-        panel_max(p, is_false, false, columns->center);
-    } else {
-        panel_max(p, is_true, false, columns->center);
+    uint8_t *y = (uint8_t *)o->r->y + o->begin;
+    for (int64_t c = 0; c < o->count; c++) {
+        y[c] = (o->sum[c] > 0) != o->r->attributes->all;
     }
 }
 
-static void finish_any(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
-{
-    uint8_t *y = (uint8_t *)r->y + at;
-    for (int64_t c = 0; c < width; c++) {
-        y[c] = (columns->center[c] > 0) != r->attributes->all;
-    }
-}
-
-static const tg_reducer any_reducer = {visit_any, join_max, finish_any};
+static const tg_reducer any_reducer = {
+    .reduce = reduce_any, .combine = combine_sums, .project = project_any, .reads_bytes = true};
 
 void KERNEL(tg_any_forward)(const tg_op_call *call)
 {
     KERNEL(tg_reduce_forward)(call, &any_reducer);
 }
 
-static inline double true_term(real x, double center, double p)
+/* A u8 value counts as 0 or 1. */
+static inline double true_term(real x, double center, const tg_reduce_attributes *a)
 {
-    (void)center, (void)p;
+    (void)center, (void)a;
     return x != 0;
 }
 
-static void visit_integers(const tg_panel *p, tg_columns *columns)
+static void add_true(const tg_tile *tile, double *sum)
 {
-    if (p->r->dtype == TG_U8) {
-        panel_sum(p, true, true_term, 0, NULL, columns->sum);
-    } else {
-        panel_sum(p, true, value_term, 0, NULL, columns->sum);
-    }
+    add_terms(tile, true_term, sum);
 }
 
-static void finish_integers(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+static void reduce_integers(tg_outputs *o)
 {
-    tg_convert((int32_t *)r->y + at, TG_I32, columns->sum, TG_F64, width);
+    KERNEL(tg_fold)(o, o->r->dtype == TG_U8 ? add_true : KERNEL(tg_add_values), 0, o->sum);
 }
 
-static const tg_reducer integers_reducer = {visit_integers, join_sum, finish_integers};
+static void project_integers(const tg_outputs *o)
+{
+    tg_convert((int32_t *)o->r->y + o->begin, TG_I32, o->sum, TG_F64, o->count);
+}
+
+static const tg_reducer integers_reducer = {
+    .reduce = reduce_integers, .combine = combine_sums, .project = project_integers};
 
 void KERNEL(tg_sum_integers_forward)(const tg_op_call *call)
 {

@@ -6,9 +6,8 @@
  * Sums are in double. The backward pass of a norm reduces x again, because it needs the norm in double. Follows
  * torch.logsumexp and torch.linalg.vector_norm.
  */
+#include "ops/reduce/fold.h"
 #include "ops/reduce/p_norm.h"
-#include "ops/reduce/spread.h"
-#include "ops/reduce/sums.h"
 
 TG_DECLARE_KERNEL(tg_logsumexp_forward);
 TG_DECLARE_KERNEL(tg_logsumexp_backward);
@@ -18,109 +17,163 @@ TG_DECLARE_KERNEL(tg_norm_backward);
 /* ---- logsumexp ---- */
 
 /* What is not a normal number is nothing beside the largest term, which is 1. */
-static inline double exp_term(real x, double most, double p)
+static inline double exp_term(real x, double most, const tg_reduce_attributes *a)
 {
-    (void)p;
+    (void)a;
     return (double)EXP_OR_ZERO(x - (real)most);
 }
 
-/* The sum is not read if the maximum is not finite, except that of a block of -inf, which is 0. */
-static void visit_exponentials(const tg_panel *p, tg_columns *columns)
+static void add_exponentials(const tg_tile *tile, double *sum)
 {
-    double most[PANEL];
-    panel_max(p, value_key, false, columns->center);
-    for (int64_t c = 0; c < p->width; c++) {
-        most[c] = isfinite(columns->center[c]) ? columns->center[c] : 0;
-    }
-    panel_sum(p, false, exp_term, 0, most, columns->sum);
+    add_terms(tile, exp_term, sum);
 }
 
-static void join_exponentials(tg_partial *sofar, double count, const tg_partial *block, double more)
+/* The sum is not read if the maximum is not finite, except that of a block of -inf, which is 0. */
+static void reduce_exponentials(tg_outputs *o)
+{
+    double most[FOLD];
+    KERNEL(tg_fold)(o, KERNEL(tg_find_extremes), -(double)INFINITY, most);
+    for (int64_t c = 0; c < o->count; c++) {
+        o->center[c] = isfinite(most[c]) ? most[c] : 0;
+    }
+    KERNEL(tg_fold)(o, add_exponentials, 0, o->sum);
+    memcpy(o->center, most, (size_t)o->count * sizeof *most);
+}
+
+static void combine_exponentials(tg_partial *sofar, double count, const tg_partial *block, double more)
 {
     double before = sofar->center;
-    join_max(sofar, count, block, more);
+    combine_maxima(sofar, count, block, more);
     sofar->sum =
         sofar->sum * tg_exp_f64(before - sofar->center) + block->sum * tg_exp_f64(block->center - sofar->center);
 }
 
-static void finish_exponentials(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+static void project_exponentials(const tg_outputs *o)
 {
-    real *y = (real *)r->y + at;
-    for (int64_t c = 0; c < width; c++) {
-        double most = columns->center[c];
-        y[c] = (real)(isfinite(most) ? most + tg_log_f64(columns->sum[c]) : most);
+    real *y = (real *)o->r->y + o->begin;
+    for (int64_t c = 0; c < o->count; c++) {
+        double most = o->center[c];
+        y[c] = (real)(isfinite(most) ? most + tg_log_f64(o->sum[c]) : most);
     }
 }
 
-static const tg_reducer exponentials_reducer = {visit_exponentials, join_exponentials, finish_exponentials};
+/* The forward pass computed y = log sum e^x. */
+static void prepare_exponentials(tg_outputs *o, double *scale)
+{
+    const real *y = (const real *)o->r->y + o->begin;
+    for (int64_t c = 0; c < o->count; c++) {
+        scale[c] = (double)dy_of(o)[c];
+        o->center[c] = (double)y[c];
+    }
+}
+
+static inline real exp_slope(real x, double scale, double y, const tg_reduce_attributes *a)
+{
+    (void)a;
+    return (real)scale * EXP(x - (real)y);
+}
+
+static void differentiate_exponentials(const tg_tile *tile, real *dx)
+{
+    write_slopes(tile, exp_slope, dx);
+}
+
+static const tg_reducer exponentials_reducer = {
+    .reduce = reduce_exponentials, .combine = combine_exponentials, .project = project_exponentials};
+static const tg_reducer exponentials_gradient = {
+    .prepare = prepare_exponentials, .differentiate = differentiate_exponentials, .reads_x = true};
 
 void KERNEL(tg_logsumexp_forward)(const tg_op_call *call)
 {
     KERNEL(tg_reduce_forward)(call, &exponentials_reducer);
 }
 
-static inline real exp_slope(real x, const tg_slope_at *o)
-{
-    return o->scale * EXP(x - o->y);
-}
-
-/* The forward pass computed y = log sum e^x. */
-static void spread_exponentials(const tg_panel *p)
-{
-    tg_slopes s = {.scale = p->r->dy + p->output, .y = (const real *)p->r->y + p->output};
-    panel_spread(p, exp_slope, true, &s, 0);
-}
-
 void KERNEL(tg_logsumexp_backward)(const tg_op_call *call)
 {
-    KERNEL(tg_reduce_backward)(call, NULL, spread_exponentials);
+    KERNEL(tg_reduce_backward)(call, &exponentials_gradient);
 }
 
 /* ---- norm ---- */
 
-/* The powers that are summed; the loops for p = 1, 2 and 3 have a constant p. */
-static inline double power_term(real x, double center, double p)
+/* The powers that are summed: the loops for p = 1, 2 and 3 have a constant p. */
+static inline double power_term(real x, double center, const tg_reduce_attributes *a)
 {
     (void)center;
-    return tg_p_norm_add(0, (double)x, p);
+    return tg_p_norm_add(0, (double)x, a->p);
 }
 
-static inline real size_key(real x)
+static inline double size_term(real x, double center, const tg_reduce_attributes *a)
 {
-    return REAL(fabs)(x);
+    (void)center, (void)a;
+    return tg_p_norm_add(0, (double)x, 1);
 }
 
-static inline double tie_term(real x, double center, double p)
+static inline double square_term(real x, double center, const tg_reduce_attributes *a)
 {
-    (void)p;
-    return REAL(fabs)(x) == (real)center;
+    (void)center, (void)a;
+    return tg_p_norm_add(0, (double)x, 2);
 }
 
-/* For INFINITY the maximum is in `center`, and its ties in `sum`. */
-static void visit_norm(const tg_panel *p, tg_columns *columns)
+static inline double cube_term(real x, double center, const tg_reduce_attributes *a)
 {
-    double power = p->r->attributes->p;
-    if (power == 1) {
-        panel_sum(p, true, power_term, 1, NULL, columns->sum);
-    } else if (power == 2) {
-        panel_sum(p, true, power_term, 2, NULL, columns->sum);
-    } else if (power == 3) {
-        panel_sum(p, true, power_term, 3, NULL, columns->sum);
-    } else if (power < (double)INFINITY) {
-        panel_sum(p, false, power_term, power, NULL, columns->sum);
+    (void)center, (void)a;
+    return tg_p_norm_add(0, (double)x, 3);
+}
+
+static void add_powers(const tg_tile *tile, double *sum)
+{
+    const double p = tile->attributes->p;
+    if (p == 1) {
+        add_terms(tile, size_term, sum);
+    } else if (p == 2) {
+        add_terms(tile, square_term, sum);
+    } else if (p == 3) {
+        add_terms(tile, cube_term, sum);
     } else {
-        panel_max(p, size_key, false, columns->center);
-        if (p->r->results) {
-            panel_sum(p, false, tie_term, 0, columns->center, columns->sum);
-        }
+        add_terms(tile, power_term, sum);
     }
 }
 
-/* Joins maxima and their ties. */
-static void join_largest(tg_partial *sofar, double count, const tg_partial *block, double more)
+static inline real size_key(real x, const tg_reduce_attributes *a)
+{
+    (void)a;
+    return REAL(fabs)(x);
+}
+
+static void find_largest_size(const tg_tile *tile, double *most)
+{
+    find_largest(tile, size_key, most);
+}
+
+static inline double tie_term(real x, double most, const tg_reduce_attributes *a)
+{
+    (void)a;
+    return REAL(fabs)(x) == (real)most;
+}
+
+static void add_ties(const tg_tile *tile, double *sum)
+{
+    add_terms(tile, tie_term, sum);
+}
+
+/* For INFINITY the maximum is in `center`, and its ties in `sum`. */
+static void reduce_norm(tg_outputs *o)
+{
+    if (o->r->attributes->p < (double)INFINITY) {
+        KERNEL(tg_fold)(o, add_powers, 0, o->sum);
+        return;
+    }
+    KERNEL(tg_fold)(o, find_largest_size, -(double)INFINITY, o->center);
+    if (o->r->results) {
+        KERNEL(tg_fold)(o, add_ties, 0, o->sum);
+    }
+}
+
+/* Combines maxima and their ties. */
+static void combine_largest(tg_partial *sofar, double count, const tg_partial *block, double more)
 {
     double before = sofar->center;
-    join_max(sofar, count, block, more);
+    combine_maxima(sofar, count, block, more);
     sofar->sum = (before == sofar->center ? sofar->sum : 0) + (block->center == sofar->center ? block->sum : 0);
 }
 
@@ -130,18 +183,78 @@ static inline double norm_of(const tg_reduce_call *r, double center, double sum)
     return p < (double)INFINITY ? tg_p_norm_root(sum, p) : center;
 }
 
-static void finish_norm(const tg_reduce_call *r, int64_t at, int64_t width, const tg_columns *columns)
+static void project_norm(const tg_outputs *o)
 {
-    real *y = (real *)r->y + at;
-    for (int64_t c = 0; c < width; c++) {
-        y[c] = (real)norm_of(r, columns->center[c], columns->sum[c]);
+    real *y = (real *)o->r->y + o->begin;
+    for (int64_t c = 0; c < o->count; c++) {
+        y[c] = (real)norm_of(o->r, o->center[c], o->sum[c]);
     }
 }
 
-static const tg_reducer norm_reducer[2] = {{visit_norm, join_sum, finish_norm},
-                                           {visit_norm, join_largest, finish_norm}};
-static const tg_reducer norm_results[2] = {{visit_norm, join_sum, keep_columns},
-                                           {visit_norm, join_largest, keep_columns}};
+/* The forward pass computed y = (sum |x|^p)^(1/p). */
+static void prepare_norm(tg_outputs *o, double *scale)
+{
+    const double p = o->r->attributes->p;
+    for (int64_t c = 0; c < o->count; c++) {
+        const tg_partial *result = &o->r->results[o->begin + c];
+        const double norm = norm_of(o->r, result->center, result->sum);
+        o->center[c] = norm;
+        scale[c] = (double)dy_of(o)[c];
+        if (p == 2) {
+            scale[c] = norm == 0 ? 0 : (double)dy_of(o)[c] / norm;
+        } else if (p == (double)INFINITY) {
+            scale[c] =
+                result->sum > 0 ? (double)dy_of(o)[c] / result->sum : (double)dy_of(o)[c]; /* no ties with a NaN */
+        }
+    }
+}
+
+static inline real power_slope(real x, double scale, double norm, const tg_reduce_attributes *a)
+{
+    return (real)(scale * tg_p_norm_gradient((double)x, norm, a->p, 1));
+}
+
+static inline real scaled_slope(real x, double scale, double norm, const tg_reduce_attributes *a)
+{
+    (void)norm, (void)a;
+    return (real)(scale * (double)x);
+}
+
+static inline real cube_slope(real x, double scale, double norm, const tg_reduce_attributes *a)
+{
+    (void)a;
+    return (real)(scale * tg_p_norm_gradient((double)x, norm, 3, 1));
+}
+
+static void differentiate_norm(const tg_tile *tile, real *dx)
+{
+    const double p = tile->attributes->p;
+    if (p == 2) {
+        write_slopes(tile, scaled_slope, dx);
+    } else if (p == 3) {
+        write_slopes(tile, cube_slope, dx);
+    } else {
+        write_slopes(tile, power_slope, dx);
+    }
+}
+
+/* For finite p, and for INFINITY. */
+static const tg_reducer norm_reducer[2] = {
+    {.reduce = reduce_norm, .combine = combine_sums, .project = project_norm},
+    {.reduce = reduce_norm, .combine = combine_largest, .project = project_norm},
+};
+static const tg_reducer norm_gradient[2] = {
+    {.reduce = reduce_norm,
+     .combine = combine_sums,
+     .prepare = prepare_norm,
+     .differentiate = differentiate_norm,
+     .reads_x = true},
+    {.reduce = reduce_norm,
+     .combine = combine_largest,
+     .prepare = prepare_norm,
+     .differentiate = differentiate_norm,
+     .reads_x = true},
+};
 
 /* Returns whether the call is for p = INFINITY, as an index. */
 static inline int is_largest(const tg_op_call *call)
@@ -154,51 +267,9 @@ void KERNEL(tg_norm_forward)(const tg_op_call *call)
     KERNEL(tg_reduce_forward)(call, &norm_reducer[is_largest(call)]);
 }
 
-/* The exponent is a constant in the loops for p = 1, for 3 and for INFINITY. */
-static inline real norm_slope(real x, const tg_slope_at *o)
-{
-    return (real)(o->wide_scale * tg_p_norm_gradient((double)x, o->center, o->p, 1));
-}
-
-static inline real scaled_slope(real x, const tg_slope_at *o)
-{
-    return (real)(o->wide_scale * (double)x);
-}
-
-/* The forward pass computed y = (sum |x|^p)^(1/p). */
-static void spread_norm(const tg_panel *p)
-{
-    double scale[PANEL], center[PANEL];
-    const tg_slopes s = {.wide_scale = scale, .center = center};
-    double power = p->r->attributes->p;
-    const real *dy = p->r->dy + p->output;
-    for (int64_t c = 0; c < p->width; c++) {
-        const tg_partial *result = &p->r->results[p->output + c];
-        double norm = norm_of(p->r, result->center, result->sum);
-        center[c] = norm;
-        scale[c] = (double)dy[c];
-        if (power == 2) {
-            scale[c] = norm == 0 ? 0 : (double)dy[c] / norm;
-        } else if (power == (double)INFINITY) {
-            scale[c] = result->sum > 0 ? (double)dy[c] / result->sum : (double)dy[c]; /* no ties with a NaN */
-        }
-    }
-    if (power == 1) {
-        panel_spread(p, norm_slope, true, &s, 1);
-    } else if (power == 2) {
-        panel_spread(p, scaled_slope, true, &s, 2);
-    } else if (power == 3) {
-        panel_spread(p, norm_slope, true, &s, 3);
-    } else if (power < (double)INFINITY) {
-        panel_spread(p, norm_slope, true, &s, power);
-    } else {
-        panel_spread(p, norm_slope, true, &s, (double)INFINITY);
-    }
-}
-
 void KERNEL(tg_norm_backward)(const tg_op_call *call)
 {
-    KERNEL(tg_reduce_backward)(call, &norm_results[is_largest(call)], spread_norm);
+    KERNEL(tg_reduce_backward)(call, &norm_gradient[is_largest(call)]);
 }
 
 #ifdef TG_ONCE
@@ -231,7 +302,7 @@ static const tg_op norm_op = {
 
 tg_tensor *tg_logsumexp(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &logsumexp_op, x, axes, keep, (tg_reduce_attributes){.keep = false});
+    return tg_reduce(t, &logsumexp_op, x, axes, keep, (tg_reduce_attributes){.sign = 1});
 }
 
 tg_tensor *tg_norm(tg_tape *t, tg_tensor *x, double p, tg_axes axes, tg_keep_axes keep)

@@ -1,7 +1,7 @@
 /* repeated (private): the gradient of values that broadcasting repeated, as a sum over the axes along which it did.
  *
  * Sums are in double, and their order depends on the shapes alone: not on the level of the processor, nor on the number
- * of threads (panel.h).
+ * of threads (fold.h).
  */
 #ifndef TG_OPS_REDUCE_REPEATED_H
 #define TG_OPS_REDUCE_REPEATED_H
