@@ -7,7 +7,7 @@ import re
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # Functions of gradients that the names do not show: they serve forward as well, or backward in another file.
-SHARED = {'apply_mask', 'scatter_add', 'run_chunk', 'count_below', 'tg_frequency_scales', 'sift_down', 'tg_sort_ids', 'tg_rows_of_ids'}
+SHARED = {'apply_mask', 'scatter_add', 'run_chunk', 'count_below', 'tg_frequency_scales', 'is_larger', 'tg_sort_ids', 'tg_rows_of_ids'}
 
 
 # ---- which functions ----

@@ -8,6 +8,8 @@
 #ifndef TAPEGRAD_EXTEND_H
 #define TAPEGRAD_EXTEND_H
 
+#include <string.h>
+
 #include <tapegrad/run.h>
 
 #ifdef __cplusplus
@@ -133,6 +135,43 @@ TG_API void tg_free(void *block);
  *
  * Returns false and changes nothing when memory is exhausted. */
 TG_API bool tg_grow(void *array, size_t *capacity, size_t used, size_t needed, size_t size);
+
+/* ---- heaps ------------------------------------------------------------------------------------------------------- */
+/* A heap is an array of `count` elements of `size` bytes, at most 64, in which no child comes before its parent: the
+ * children of element i are 2 i + 1 and 2 i + 2. `is_before` says whether an element comes before another one. */
+
+/* Moves the element at `top` down to its place, if only that one may be at a wrong place. */
+static inline void tg_heap_down(void *heap, size_t size, size_t count, size_t top,
+                                bool (*is_before)(const void *context, const void *a, const void *b),
+                                const void *context)
+{
+    char *elements = (char *)heap, moved[64];
+    for (size_t child = 2 * top + 1; child < count; top = child, child = 2 * top + 1) {
+        child += child + 1 < count && is_before(context, elements + (child + 1) * size, elements + child * size);
+        if (!is_before(context, elements + child * size, elements + top * size)) {
+            break;
+        }
+        memcpy(moved, elements + top * size, size);
+        memcpy(elements + top * size, elements + child * size, size);
+        memcpy(elements + child * size, moved, size);
+    }
+}
+
+/* Moves the last element up to its place. */
+static inline void tg_heap_up(void *heap, size_t size, size_t count,
+                              bool (*is_before)(const void *context, const void *a, const void *b), const void *context)
+{
+    char *elements = (char *)heap, moved[64];
+    for (size_t at = count - 1, parent; at > 0; at = parent) {
+        parent = (at - 1) / 2;
+        if (!is_before(context, elements + at * size, elements + parent * size)) {
+            break;
+        }
+        memcpy(moved, elements + at * size, size);
+        memcpy(elements + at * size, elements + parent * size, size);
+        memcpy(elements + parent * size, moved, size);
+    }
+}
 
 /* ---- finding an entry by its bytes ------------------------------------------------------------------------------- */
 /* A table with open addressing: slots that have numbers of entries, and -1 where they are empty. The entries stay where

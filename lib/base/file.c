@@ -177,8 +177,7 @@ static size_t folder_length(const char *path)
     return length;
 }
 
-/* Returns `length` bytes of a folder followed by a name; NULL when memory is exhausted. */
-static char *join(const char *folder, size_t length, const char *name)
+char *tg_path_join(const char *folder, size_t length, const char *name)
 {
     char *path = tg_alloc(length + strlen(name) + 1, 1);
     if (path) {
@@ -198,7 +197,7 @@ static int follow_link(tg_file_writer *w, tg_error *error)
         return 0;
     }
     name[length] = '\0';
-    char *next = join(w->target, name[0] == '/' ? 0 : folder_length(w->target), name);
+    char *next = tg_path_join(w->target, name[0] == '/' ? 0 : folder_length(w->target), name);
     if (!next) {
         tg_error_set(error, TG_ERROR_MEMORY, "%s: write '%s': out of memory", w->call, w->path);
         return -1;
@@ -211,7 +210,7 @@ static int follow_link(tg_file_writer *w, tg_error *error)
 /* Sets w->target. */
 static bool find_target(tg_file_writer *w, tg_error *error)
 {
-    w->target = join("", 0, w->path);
+    w->target = tg_path_join("", 0, w->path);
     if (!w->target) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: write '%s': out of memory", w->call, w->path);
     }
@@ -232,7 +231,7 @@ static bool create_temporary(tg_file_writer *w, tg_error *error)
     for (int attempt = 0; attempt < 10000; attempt++) {
         char name[64];
         snprintf(name, sizeof name, ".tapegrad-%lld-%d.tmp", (long long)tg_system_pid(), attempt);
-        w->temporary = join(w->target, folder, name);
+        w->temporary = tg_path_join(w->target, folder, name);
         if (!w->temporary) {
             return tg_error_set(error, TG_ERROR_MEMORY, "%s: write '%s': out of memory", w->call, w->path);
         }

@@ -5,6 +5,9 @@
 
 #include <tapegrad/extend.h>
 
+/* Returns the first `length` bytes of a path followed by a name, for tg_free; NULL when memory is exhausted. */
+char *tg_path_join(const char *folder, size_t length, const char *name);
+
 /* tg_file_open for a file whose contents are in memory. Messages have `name` instead of a path. */
 void tg_file_open_bytes(tg_file *file, const char *call, const char *name, const char *bytes, uint64_t size);
 

@@ -46,27 +46,12 @@ static double rounded(const weight_row *row, double value)
     return row->single ? (double)(float)value : value;
 }
 
-static bool before(runner a, runner b)
+/* Returns whether runner a arrives after runner b. */
+static bool is_after(const void *context, const void *a, const void *b)
 {
-    return a.quotient > b.quotient || (a.quotient == b.quotient && a.category < b.category);
-}
-
-/* Restores the heap order (a parent comes after its children) below `top`. */
-static void sift_down(runner *heap, int64_t count, int64_t top)
-{
-    runner moved = heap[top];
-    int64_t child;
-    while ((child = 2 * top + 1) < count) {
-        if (child + 1 < count && before(heap[child], heap[child + 1])) {
-            child++;
-        }
-        if (!before(moved, heap[child])) {
-            break;
-        }
-        heap[top] = heap[child];
-        top = child;
-    }
-    heap[top] = moved;
+    const runner *x = a, *y = b;
+    (void)context;
+    return x->quotient < y->quotient || (x->quotient == y->quotient && x->category > y->category);
 }
 
 /* Lets all categories run. Keeps the first `draws` of them in a heap with the last of these on top. */
@@ -84,11 +69,11 @@ static void run_race(tg_rng *rng, const weight_row *row, runner *heap, int64_t d
             if (arrived < draws) {
                 heap[arrived++] = next;
                 for (int64_t top = draws / 2 - 1; arrived == draws && top >= 0; top--) {
-                    sift_down(heap, draws, top);
+                    tg_heap_down(heap, sizeof *heap, (size_t)draws, (size_t)top, is_after, NULL);
                 }
-            } else if (before(next, heap[0])) {
+            } else if (is_after(NULL, &heap[0], &next)) {
                 heap[0] = next;
-                sift_down(heap, draws, 0);
+                tg_heap_down(heap, sizeof *heap, (size_t)draws, 0, is_after, NULL);
             }
         }
     }
@@ -100,7 +85,7 @@ static void draw_race(tg_rng *rng, int64_t *out, int64_t draws, const weight_row
     for (int64_t left = draws; left > 0;) {
         out[left - 1] = heap[0].category;
         heap[0] = heap[--left];
-        sift_down(heap, left, 0);
+        tg_heap_down(heap, sizeof *heap, (size_t)left, 0, is_after, NULL);
     }
 }
 

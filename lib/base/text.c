@@ -14,6 +14,12 @@
 /* The bytes of a formatted line. With them a character that the end cuts lies behind all that is copied to an error. */
 #define LINE 1001
 
+bool tg_ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
 /* Returns the length of the UTF-8 character at the start of a text that has `length` bytes; 0 if it is none. */
 static size_t character(const unsigned char *s, size_t length)
 {

@@ -6,6 +6,8 @@
 
 #include <tapegrad/extend.h>
 
+bool tg_ends_with(const char *text, const char *end);
+
 /* tg_format_line with its arguments as a list. */
 size_t tg_format_line_of(char *line, size_t size, const char *format, va_list arguments);
 

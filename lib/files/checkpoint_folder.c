@@ -97,8 +97,7 @@ static void remove_file(const char *folder, const char *name)
 
 static void remove_leftover(void *context, const char *name)
 {
-    size_t length = strlen(name);
-    if (strncmp(name, ".tapegrad-", 10) == 0 && length > 4 && strcmp(name + length - 4, ".tmp") == 0) {
+    if (strncmp(name, ".tapegrad-", 10) == 0 && tg_ends_with(name, ".tmp")) {
         remove_file(context, name);
     }
 }

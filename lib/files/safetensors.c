@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "files/safetensors_header.h"
+#include "system/system.h"
 
 /* One file. The names of its tensors and its metadata are in `text`. */
 typedef struct part {
@@ -27,17 +29,6 @@ static bool no_memory(const char *call, const char *path, tg_error *error)
 }
 
 /* ---- one file ---- */
-
-/* Returns the first `length` bytes of a path followed by a name. */
-static char *join(const char *folder, size_t length, const char *name)
-{
-    char *path = tg_alloc(length + strlen(name) + 1, 1);
-    if (path) {
-        memcpy(path, folder, length);
-        memcpy(path + length, name, strlen(name) + 1);
-    }
-    return path;
-}
 
 /* Reads the length of the header and checks it. */
 static bool read_length(const tg_file *file, int64_t max_header, size_t *length, tg_error *error)
@@ -126,7 +117,7 @@ static bool find_part(tg_safetensors *f, const tg_json *j, const char *name, int
             return true;
         }
     }
-    return add_part(f, j->call, join(j->path, folder, name), NULL, max_header, j->error);
+    return add_part(f, j->call, tg_path_join(j->path, folder, name), NULL, max_header, j->error);
 }
 
 static bool parse_weight_map(tg_safetensors *f, tg_json *j, int64_t max_header, mapping_list *list)
@@ -224,37 +215,22 @@ static bool check_mappings(const tg_safetensors *f, tg_json *j, const mapping_li
 
 static bool open_index(tg_safetensors *f, const char *call, const char *path, int64_t max_header, tg_error *error)
 {
-    tg_file file;
-    if (!tg_file_open(&file, call, path, error)) {
-        return false;
+    const uint64_t size = tg_system_status(path).size;
+    if (size > (uint64_t)max_header) {
+        return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', byte 0: an index of %llu bytes; at most %lld are read",
+                            call, path, (unsigned long long)size, (long long)max_header);
     }
-    char *text = NULL;
-    bool is_read =
-        file.size <= (uint64_t)max_header ||
-        tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s', byte 0: an index of %llu bytes; at most %lld are read", call,
-                     path, (unsigned long long)file.size, (long long)max_header);
-    if (is_read) {
-        text = tg_alloc((size_t)file.size + 1, 1);
-        is_read = text ? tg_file_read(&file, 0, text, (size_t)file.size, error) : no_memory(call, path, error);
-    }
-    tg_file_close(&file);
-    tg_json j = {.call = call, .path = path, .text = text, .length = (size_t)file.size, .error = error};
+    tg_json j = {.call = call, .path = path, .error = error};
+    j.text = tg_file_read_text(call, path, &j.length, error);
     mapping_list list = {NULL, 0, 0};
     bool is_open =
-        is_read && parse_index(f, &j, max_header, &list) && sort(f, call, path, error) && check_mappings(f, &j, &list);
+        j.text && parse_index(f, &j, max_header, &list) && sort(f, call, path, error) && check_mappings(f, &j, &list);
     tg_free(list.lines);
-    tg_free(text);
+    tg_free(j.text);
     return is_open;
 }
 
 /* ---- the interface ---- */
-
-static bool is_index(const char *path)
-{
-    static const char end[] = ".index.json";
-    size_t length = strlen(path);
-    return length >= sizeof end - 1 && strcmp(path + length - (sizeof end - 1), end) == 0;
-}
 
 /* Opens the file at `path`, or, if `memory` is not NULL, the one in memory. */
 static tg_safetensors *open_file(const char *call, const char *path, const tg_file *memory, int64_t max_header,
@@ -265,9 +241,10 @@ static tg_safetensors *open_file(const char *call, const char *path, const tg_fi
         no_memory(call, path, error);
         return NULL;
     }
-    bool is_open = !memory && is_index(path)
-                       ? open_index(f, call, path, max_header, error)
-                       : add_part(f, call, join("", 0, path), memory, max_header, error) && sort(f, call, path, error);
+    bool is_open =
+        !memory && tg_ends_with(path, ".index.json")
+            ? open_index(f, call, path, max_header, error)
+            : add_part(f, call, tg_path_join("", 0, path), memory, max_header, error) && sort(f, call, path, error);
     if (!is_open) {
         tg_safetensors_close(f);
         return NULL;

@@ -309,10 +309,9 @@ static bool prepare(tg_safetensors_writer *w, bool is_alone, header *h, plan *p,
     if (!build(w, h, error)) {
         return false;
     }
-    *p = (plan){.data = h->text.length, .tensors = w->count, .checksum = 0xcbf29ce484222325};
-    for (size_t i = h->tensors; i < h->end; i++) { /* FNV-1a */
-        p->checksum = (p->checksum ^ (unsigned char)h->text.bytes[i]) * 0x100000001b3;
-    }
+    *p = (plan){.data = h->text.length,
+                .tensors = w->count,
+                .checksum = tg_hash_bytes(h->text.bytes + h->tensors, h->end - h->tensors)};
     return true;
 }
 

@@ -149,12 +149,6 @@ static void make(tg_gpt *model)
     }
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 /* Sets GPT-2's initial values, from entry number `first` of the params on. */
 static void initialize_as_gpt2(tg_params *params, int64_t first, int64_t layers)
 {
@@ -166,10 +160,10 @@ static void initialize_as_gpt2(tg_params *params, int64_t first, int64_t layers)
         }
         if (entry.tensor->rank > 1) {
             bool onto_residual =
-                ends_with(entry.name, "out_proj.weight") || ends_with(entry.name, "ff.layers.2.weight");
+                tg_ends_with(entry.name, "out_proj.weight") || tg_ends_with(entry.name, "ff.layers.2.weight");
             double scale = onto_residual ? 1 / sqrt(2 * (double)layers) : 1;
             tg_tensor_fill_normal(entry.tensor, tg_params_rng(params), 0, std * scale, NULL);
-        } else if (ends_with(entry.name, "bias")) {
+        } else if (tg_ends_with(entry.name, "bias")) {
             tg_tensor_fill(entry.tensor, 0, NULL);
         }
     }

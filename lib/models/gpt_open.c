@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "models/gpt.h"
 #include "models/gpt_files.h"
 #include "params/params.h"
@@ -272,12 +273,6 @@ static void close_source(source *s)
 
 /* ---- the weights ---- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 /* Reads all weights. Every tensor of the file must be one of them, or a mask. */
 static bool load(source *s, tg_params *weights)
 {
@@ -288,8 +283,8 @@ static bool load(source *s, tg_params *weights)
     config.report = &report;
     for (int64_t i = 0; i < s->list->count; i++) {
         const char *name = s->list->items[i].name;
-        if (!tg_params_find(weights, name) && !ends_with(name, s->layout->masks[0]) &&
-            !ends_with(name, s->layout->masks[1])) {
+        if (!tg_params_find(weights, name) && !tg_ends_with(name, s->layout->masks[0]) &&
+            !tg_ends_with(name, s->layout->masks[1])) {
             return fail(s, TG_ERROR_VALUE, "'%s' is no tensor of a GPT-2 with these names", name);
         }
     }

@@ -43,7 +43,7 @@ static bool name_of(tg_params *params, const char *call, const tg_nn_linear *lin
     if (!full) {
         return tg_params_fail(params, TG_ERROR_VALUE, "%s: the params do not have the weight of the layer", call);
     }
-    if (length <= tail || strcmp(full + length - tail, end) != 0) {
+    if (!tg_ends_with(full, end)) {
         return tg_params_fail(params, TG_ERROR_VALUE, "%s: the weight has the name '%.*s'; it must end in '.weight'",
                               call, TG_CUT(full, 200));
     }

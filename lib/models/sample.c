@@ -124,26 +124,12 @@ typedef struct ranking {
     int64_t count, ranked;
 } ranking;
 
-static bool before(const double *logits, int32_t a, int32_t b)
+/* Returns whether token a is more probable than token b. */
+static bool is_before(const void *context, const void *a, const void *b)
 {
-    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
-}
-
-static void sift_down(const ranking *r, int64_t top, int64_t count)
-{
-    int32_t moved = r->ids[top];
-    int64_t child;
-    while ((child = 2 * top + 1) < count) {
-        if (child + 1 < count && before(r->logits, r->ids[child + 1], r->ids[child])) {
-            child++;
-        }
-        if (!before(r->logits, r->ids[child], moved)) {
-            break;
-        }
-        r->ids[top] = r->ids[child];
-        top = child;
-    }
-    r->ids[top] = moved;
+    const double *logits = context;
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return logits[x] > logits[y] || (logits[x] == logits[y] && x < y);
 }
 
 static ranking ranking_of(const double *logits, int32_t *ids, int64_t count)
@@ -153,7 +139,7 @@ static ranking ranking_of(const double *logits, int32_t *ids, int64_t count)
         ids[i] = (int32_t)i;
     }
     for (int64_t i = count / 2 - 1; i >= 0; i--) {
-        sift_down(&r, i, count);
+        tg_heap_down(ids, sizeof *ids, (size_t)count, (size_t)i, is_before, logits);
     }
     return r;
 }
@@ -166,7 +152,7 @@ static int32_t id_of_rank(ranking *r, int64_t rank)
         int32_t taken = r->ids[0];
         r->ids[0] = r->ids[last];
         r->ids[last] = taken;
-        sift_down(r, 0, last);
+        tg_heap_down(r->ids, sizeof *r->ids, (size_t)last, 0, is_before, r->logits);
     }
     return r->ids[r->count - 1 - rank];
 }

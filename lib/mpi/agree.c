@@ -13,6 +13,12 @@
 
 #include "mpi/state.h"
 
+int tg_mpi_compare_keys(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
 uint64_t tg_mpi_checksum(uint64_t sum, const void *from, int64_t count)
 {
     const unsigned char *bytes = from;

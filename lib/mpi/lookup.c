@@ -12,12 +12,6 @@
 
 #include "mpi/table.h"
 
-static int compare_keys(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static bool report_memory(tg_error *error)
 {
     return tg_error_set(error, TG_ERROR_MEMORY, "out of memory for the rows");
@@ -87,7 +81,7 @@ static bool prepare(tg_mpi_table *table, tg_tensor *ids, request *r, tg_error *e
     for (int64_t i = 0; i < count; i++) {
         keys[i] = ((int64_t)id[i] << 32) + i;
     }
-    qsort(keys, (size_t)count, sizeof *keys, compare_keys);
+    qsort(keys, (size_t)count, sizeof *keys, tg_mpi_compare_keys);
     for (int64_t i = 0; i < count; i++) {
         different += i == 0 || keys[i] >> 32 != keys[i - 1] >> 32;
     }
@@ -335,7 +329,7 @@ static bool pack(tg_mpi_table *table, int64_t count, double share, tg_error *err
     for (int64_t i = 0; i < count; i++) {
         keys[i] = ((int64_t)row_of(table, i).id << 32) + i;
     }
-    qsort(keys, (size_t)count, sizeof *keys, compare_keys);
+    qsort(keys, (size_t)count, sizeof *keys, tg_mpi_compare_keys);
     for (int64_t i = 0; i < count; i++) {
         ids[i] = (int32_t)(keys[i] >> 32);
         tg_mpi_scale(table->dtype, rows + (size_t)i * row, row_of(table, keys[i] & UINT32_MAX).values, table->width,

@@ -66,12 +66,6 @@ size_t tg_mpi_node_bytes(const tg_mpi *mpi)
     return bytes;
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Writes a gradient by rows in ascending order. `keys` has space for one number per row. */
 static char *write_rows(char *bytes, const tg_tensor *x, int64_t *keys)
 {
@@ -80,7 +74,7 @@ static char *write_rows(char *bytes, const tg_tensor *x, int64_t *keys)
     for (int64_t i = 0; i < rows.count; i++) {
         keys[i] = ((int64_t)rows.ids[i] << 32) + i;
     }
-    qsort(keys, (size_t)rows.count, sizeof *keys, compare_keys);
+    qsort(keys, (size_t)rows.count, sizeof *keys, tg_mpi_compare_keys);
     bytes = write_head(bytes, rows.count);
     int32_t *ids = (int32_t *)(void *)bytes;
     char *values = bytes + padded((size_t)rows.count * sizeof *ids);

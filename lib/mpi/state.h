@@ -174,6 +174,9 @@ bool tg_mpi_agree_on(tg_mpi *mpi, const char *call, int64_t step, const tg_error
 /* Sets an error on all ranks unless they have the same entries (broadcast.c). */
 bool tg_mpi_compare_entries(tg_mpi *mpi, const char *call, const tg_params *params, tg_error *error);
 
+/* The order of numbers of 64 bits, for qsort. */
+int tg_mpi_compare_keys(const void *a, const void *b);
+
 /* FNV-1a (Fowler, Noll and Vo) over words of eight bytes, so that it runs at a few GB/s. The first `sum` is
  * TG_MPI_CHECKSUM. */
 #define TG_MPI_CHECKSUM UINT64_C(0xcbf29ce484222325)

@@ -131,7 +131,7 @@ static inline __attribute__((always_inline)) vector multiply_add(real a, vector 
 {
 #if defined TG_HAS_FMA
     vector sum;
-    for (int lane = 0; lane < LANES; lane++) {
+    for (int lane = 0; lane < VECTOR_LANES; lane++) {
         sum[lane] = REAL(fma)(a, b[lane], c[lane]);
     }
     return sum;
@@ -155,7 +155,7 @@ static inline __attribute__((always_inline)) void sum_terms(int rows, const fact
         vector of_b[VECTORS];
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) {
-            of_b[v] = *(const vector *)(b + v * LANES);
+            of_b[v] = *(const vector *)(b + v * VECTOR_LANES);
         }
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
@@ -185,7 +185,7 @@ static inline __attribute__((always_inline)) void multiply_tile(int rows, const 
     for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) {
-            vector *to = (vector *)(c + i * ldc + v * LANES);
+            vector *to = (vector *)(c + i * ldc + v * VECTOR_LANES);
             if (add) {
                 *to += sum[i][v];
             } else {

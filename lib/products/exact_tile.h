@@ -33,7 +33,7 @@ static inline two two_of(const real *values)
     return __builtin_convertvector(*(const two_values *)values, two);
 }
 
-enum { PAIRS = LANES / 2 };
+enum { PAIRS = VECTOR_LANES / 2 };
 
 /* Of numbers that are all 0 the smallest is infinite. */
 static inline void extend(range *r, real value)
@@ -146,7 +146,7 @@ static inline __attribute__((always_inline)) void sum_exactly(int rows, const tw
         }
     }
     for (int64_t term = 0; term < f->terms; term++) {
-        const real *b = f->b + term * f->b_step + v * LANES;
+        const real *b = f->b + term * f->b_step + v * VECTOR_LANES;
         split of_b[PAIRS];
         for (int pair = 0; pair < PAIRS; pair++) {
             of_b[pair] = split_of(two_of(b + 2 * pair));
@@ -166,11 +166,11 @@ static inline __attribute__((always_inline)) void sum_exactly(int rows, const tw
 static void sum_one_by_one(int rows, const factors *f, int v, two sum[ROWS][PAIRS])
 {
     for (int i = 0; i < rows; i++) {
-        for (int lane = 0; lane < LANES; lane++) {
+        for (int lane = 0; lane < VECTOR_LANES; lane++) {
             real total = 0;
             for (int64_t term = 0; term < f->terms; term++) {
                 const real a = f->a[i * f->a_row + term * f->a_step];
-                total = TYPED(tg_exact_fma)(a, f->b[term * f->b_step + v * LANES + lane], total);
+                total = TYPED(tg_exact_fma)(a, f->b[term * f->b_step + v * VECTOR_LANES + lane], total);
             }
             sum[i][lane / 2][lane % 2] = total;
         }
@@ -197,7 +197,7 @@ static inline __attribute__((always_inline)) void sum_tile(int rows, const facto
 #if defined TG_REAL_F32
         for (int pair = 0; pair < PAIRS; pair++) {
             two of_pair[ROWS];
-            is_done = plain && (pair == 0 || is_done) && sum_quickly(rows, a, f, v * LANES + 2 * pair, of_pair);
+            is_done = plain && (pair == 0 || is_done) && sum_quickly(rows, a, f, v * VECTOR_LANES + 2 * pair, of_pair);
             for (int i = 0; i < rows && is_done; i++) {
                 sum[i][pair] = of_pair[i];
             }
@@ -212,7 +212,7 @@ static inline __attribute__((always_inline)) void sum_tile(int rows, const facto
             sum_exactly(rows, a, f, v, sum);
         }
         for (int i = 0; i < rows; i++) {
-            for (int lane = 0; lane < LANES; lane++) {
+            for (int lane = 0; lane < VECTOR_LANES; lane++) {
                 sums[i][v][lane] = (real)sum[i][lane / 2][lane % 2];
             }
         }

@@ -12,16 +12,7 @@
  */
 #include "products/few_rows.h"
 
-#if defined TG_LEVEL_AVX512
-#define VECTOR_BYTES 64
-#elif defined TG_LEVEL_AVX2
-#define VECTOR_BYTES 32
-#else
-#define VECTOR_BYTES 16
-#endif
-#define VECTOR_LANES ((int)(VECTOR_BYTES / sizeof(real)))
-
-typedef real vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+#include "base/vector.h"
 
 /* ---- tiles ---- */
 

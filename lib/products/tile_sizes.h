@@ -4,6 +4,7 @@
 
 #include "base/least.h"
 #include "base/real.h"
+#include "base/vector.h"
 #include "products/gemm.h"
 
 #define DEPTH 384
@@ -12,23 +13,9 @@
 #define CACHE_LINE ((int64_t)(64 / sizeof(real)))
 
 /* A tile takes up 24 of the 32 registers of AVX-512, and 12 of 16 otherwise. */
-#if defined TG_LEVEL_AVX512
-#define VECTOR_BYTES 64
-#define ROWS 12
-#define VECTORS 2
-#elif defined TG_LEVEL_AVX2
-#define VECTOR_BYTES 32
-#define ROWS 4
-#define VECTORS 3
-#else
-#define VECTOR_BYTES 16
-#define ROWS 4
-#define VECTORS 3
-#endif
-#define LANES ((int)(VECTOR_BYTES / sizeof(real)))
-#define COLUMNS (VECTORS * LANES)
-
-typedef real vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
+#define ROWS (VECTOR_BYTES == 64 ? 12 : 4)
+#define VECTORS (VECTOR_BYTES == 64 ? 2 : 3)
+#define COLUMNS (VECTORS * VECTOR_LANES)
 
 /* The smallest number that is not 0, and the largest one, without signs (products/exact_tile.h). */
 typedef struct range {

@@ -20,9 +20,11 @@ typedef struct tg_candidate {
     int32_t left, right; /* the symbols when the pair was added to the heap */
 } candidate;
 
-static bool earlier(const candidate *a, const candidate *b)
+static bool is_before(const void *context, const void *a, const void *b)
 {
-    return a->rank < b->rank || (a->rank == b->rank && a->at < b->at);
+    const candidate *x = a, *y = b;
+    (void)context;
+    return x->rank < y->rank || (x->rank == y->rank && x->at < y->at);
 }
 
 /* Adds the pair that begins at `at` to the heap if it has a rank below `ranks`. Returns false when memory is
@@ -37,31 +39,17 @@ static bool offer(tg_encoder *e, const tg_tokenizer *z, int32_t at, int64_t rank
     if (!tg_grow(&e->heap, &e->heap_capacity, e->heap_count, e->heap_count + 1, sizeof *e->heap)) {
         return false;
     }
-    candidate c = {(int32_t)rank, at, e->symbol[at], e->symbol[next]};
-    size_t i = e->heap_count++;
-    for (; i > 0 && earlier(&c, &e->heap[(i - 1) / 2]); i = (i - 1) / 2) {
-        e->heap[i] = e->heap[(i - 1) / 2];
-    }
-    e->heap[i] = c;
+    e->heap[e->heap_count++] = (candidate){(int32_t)rank, at, e->symbol[at], e->symbol[next]};
+    tg_heap_up(e->heap, sizeof *e->heap, e->heap_count, is_before, NULL);
     return true;
 }
 
 /* Removes the first pair from the heap and returns it. */
 static candidate take(tg_encoder *e)
 {
-    candidate first = e->heap[0], last = e->heap[--e->heap_count];
-    size_t i = 0;
-    for (size_t child = 1; child < e->heap_count; child = 2 * i + 1) {
-        if (child + 1 < e->heap_count && earlier(&e->heap[child + 1], &e->heap[child])) {
-            child++;
-        }
-        if (!earlier(&e->heap[child], &last)) {
-            break;
-        }
-        e->heap[i] = e->heap[child];
-        i = child;
-    }
-    e->heap[i] = last;
+    candidate first = e->heap[0];
+    e->heap[0] = e->heap[--e->heap_count];
+    tg_heap_down(e->heap, sizeof *e->heap, e->heap_count, 0, is_before, NULL);
     return first;
 }
 

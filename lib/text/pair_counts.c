@@ -151,28 +151,14 @@ void tg_pair_counts_release(tg_pair_counts *p, const tg_pair_places *places)
 /* ---- the heap ---- */
 
 /* Returns whether pair a comes before pair b. */
-static bool is_before(const tg_pair_candidate *a, const tg_pair_candidate *b)
+static bool is_before(const void *context, const void *a, const void *b)
 {
-    if (a->count != b->count) {
-        return a->count > b->count;
+    const tg_pair_candidate *x = a, *y = b;
+    (void)context;
+    if (x->count != y->count) {
+        return x->count > y->count;
     }
-    return a->left != b->left ? a->left < b->left : a->right < b->right;
-}
-
-/* Moves the pair at the top down to its place. */
-static void sift_down(tg_pair_counts *p)
-{
-    tg_pair_candidate moved = p->heap[0];
-    size_t i = 0;
-    for (size_t child = 1; child < p->heap_count; child = 2 * i + 1) {
-        child += child + 1 < p->heap_count && is_before(&p->heap[child + 1], &p->heap[child]);
-        if (!is_before(&p->heap[child], &moved)) {
-            break;
-        }
-        p->heap[i] = p->heap[child];
-        i = child;
-    }
-    p->heap[i] = moved;
+    return x->left != y->left ? x->left < y->left : x->right < y->right;
 }
 
 bool tg_pair_counts_add(tg_pair_counts *p, int32_t left, int32_t right, int64_t count, uint32_t places, uint32_t **out)
@@ -183,13 +169,11 @@ bool tg_pair_counts_add(tg_pair_counts *p, int32_t left, int32_t right, int64_t 
         !reserve_places(p, places, &added.places)) {
         return false;
     }
-    size_t slot = slot_of(p, left, right), i = p->heap_count++;
+    size_t slot = slot_of(p, left, right);
     p->slots[slot] = (struct tg_pair_slot){count, left, right};
     p->used++;
-    for (; i > 0 && is_before(&added, &p->heap[(i - 1) / 2]); i = (i - 1) / 2) {
-        p->heap[i] = p->heap[(i - 1) / 2];
-    }
-    p->heap[i] = added;
+    p->heap[p->heap_count++] = added;
+    tg_heap_up(p->heap, sizeof *p->heap, p->heap_count, is_before, NULL);
     *out = tg_pair_counts_places(p, &added.places);
     return true;
 }
@@ -201,12 +185,12 @@ bool tg_pair_counts_take(tg_pair_counts *p, tg_pair_candidate *best)
         bool is_known = p->slots[slot].left >= 0;
         if (is_known && p->slots[slot].count != p->heap[0].count) {
             p->heap[0].count = p->slots[slot].count;
-            sift_down(p);
+            tg_heap_down(p->heap, sizeof *p->heap, p->heap_count, 0, is_before, NULL);
             continue;
         }
         *best = p->heap[0];
         p->heap[0] = p->heap[--p->heap_count];
-        sift_down(p);
+        tg_heap_down(p->heap, sizeof *p->heap, p->heap_count, 0, is_before, NULL);
         if (is_known) {
             remove_slot(p, slot);
             return true;

@@ -69,18 +69,19 @@ bool tg_tokenizer_add_token(tg_tokenizer *z, const char *a, size_t a_length, con
     return true;
 }
 
-/* Returns whether vocab.bpe writes a byte as itself. These 188 bytes have the first ids. */
-static bool is_printable(int byte)
+/* The bytes that are not printable are 0 to 32, 127 to 160, and 173. */
+unsigned tg_character_of_byte(unsigned byte)
 {
-    return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    return byte <= 32 ? 256 + byte : byte >= 127 && byte <= 160 ? 256 + 33 + byte - 127 : byte == 173 ? 256 + 67 : byte;
 }
 
 bool tg_tokenizer_add_bytes(tg_tokenizer *z)
 {
     for (int pass = 0; pass < 2; pass++) {
-        for (int byte = 0; byte < TG_BYTES; byte++) {
+        for (unsigned byte = 0; byte < TG_BYTES; byte++) {
             char one = (char)byte;
-            if (is_printable(byte) == (pass == 0)) {
+            bool is_itself = tg_character_of_byte(byte) == byte; /* in vocab.bpe; these 188 bytes have the first ids */
+            if (is_itself == (pass == 0)) {
                 z->id_of_byte[byte] = z->token_count;
                 if (!tg_tokenizer_add_token(z, &one, 1, NULL, 0)) {
                     return false;

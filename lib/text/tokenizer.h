@@ -77,6 +77,9 @@ bool tg_tokenizer_reserve(tg_tokenizer *tokenizer, size_t tokens, size_t bytes, 
 /* Adds a token, whose id is the next one: the bytes a followed by the bytes b. They may be those of other tokens. */
 bool tg_tokenizer_add_token(tg_tokenizer *tokenizer, const char *a, size_t a_length, const char *b, size_t b_length);
 
+/* Returns the character of a byte in vocab.bpe: a printable byte is itself. */
+unsigned tg_character_of_byte(unsigned byte);
+
 /* Adds the 256 bytes with GPT-2's ids: 0 to 187 are the printable ones. */
 bool tg_tokenizer_add_bytes(tg_tokenizer *tokenizer);
 

@@ -28,12 +28,6 @@ bool tg_vocabulary_out_of_memory(const tg_vocabulary *v)
 
 /* ---- bytes as characters ---- */
 
-/* The bytes that are not printable are 0 to 32, 127 to 160, and 173. */
-unsigned tg_character_of_byte(unsigned byte)
-{
-    return byte <= 32 ? 256 + byte : byte >= 127 && byte <= 160 ? 256 + 33 + byte - 127 : byte == 173 ? 256 + 67 : byte;
-}
-
 int tg_byte_of_character(unsigned character)
 {
     unsigned hidden = character - 256;
@@ -158,25 +152,13 @@ tg_tokenizer_open_config tg_tokenizer_open_config_default(void)
 /* Returns the text of a file, which ends with a NUL, or NULL with the error set. */
 static char *read_file(const char *path, size_t *length, tg_error *error)
 {
-    tg_file file;
-    if (!tg_file_open(&file, "tokenizer_open", path, error)) {
+    const uint64_t size = path ? tg_system_status(path).size : 0;
+    if (size > TG_VOCABULARY_BYTES) {
+        tg_error_set(error, TG_ERROR_FORMAT, "tokenizer_open: '%s' has %llu bytes; at most %zu are read", path,
+                     (unsigned long long)size, TG_VOCABULARY_BYTES);
         return NULL;
     }
-    char *text = NULL;
-    *length = (size_t)file.size;
-    if (file.size > TG_VOCABULARY_BYTES) {
-        tg_error_set(error, TG_ERROR_FORMAT, "tokenizer_open: '%s' has %llu bytes; at most %zu are read", path,
-                     (unsigned long long)file.size, TG_VOCABULARY_BYTES);
-    } else if (!(text = tg_alloc(*length + 1, 1))) {
-        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_open: '%s': out of memory for %zu bytes", path, *length);
-    } else if (!tg_file_read(&file, 0, text, *length, error)) {
-        tg_free(text);
-        text = NULL;
-    } else {
-        text[*length] = '\0';
-    }
-    tg_file_close(&file);
-    return text;
+    return tg_file_read_text("tokenizer_open", path, length, error);
 }
 
 /* Returns whether a text is JSON: the first byte that is not white space is '{'. */

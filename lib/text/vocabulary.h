@@ -41,8 +41,7 @@ bool tg_vocabulary_out_of_memory(const tg_vocabulary *v);
 
 /* ---- bytes as characters ---- */
 
-/* Return the character of a byte, and the byte of a character or -1. */
-unsigned tg_character_of_byte(unsigned byte);
+/* Returns the byte of a character (tg_character_of_byte), or -1. */
 int tg_byte_of_character(unsigned character);
 
 /* Writes the bytes of a token to `out`, which may be `text`. Returns their number, or SIZE_MAX if a character is not

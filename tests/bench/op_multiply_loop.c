@@ -2,9 +2,9 @@
 
 #include "base/level.h"
 
-#if defined TG_LEVEL_AVX512
+#if defined __AVX512F__
 #define BYTES 64
-#elif defined TG_LEVEL_AVX2
+#elif defined __AVX2__
 #define BYTES 32
 #else
 #define BYTES 16

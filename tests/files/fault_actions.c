@@ -234,7 +234,7 @@ const action actions[] = {
     {FOLDER "x.npy", 1, save_npy, {[OPEN] = 1, [WRITE] = 2, [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 1, [RENAME] = 1}},
     {FOLDER "x.npy", 0, load_npy, {[OPEN] = 1, [PREAD] = 3}},
     {NULL, 0, load_npz, {[OPEN] = 1, [PREAD] = 6}},
-    {NULL, 0, load_shards, {[OPEN] = 3, [PREAD] = 6}},
+    {NULL, 0, load_shards, {[OPEN] = 3, [READ] = 2, [PREAD] = 5}},
     {FOLDER "ids", 1, write_tokens, {[OPEN] = 1, [WRITE] = 1, [FSYNC] = 2, [FCHMOD] = 1, [CLOSE] = 1, [RENAME] = 1}},
     {FOLDER "ids", 0, read_text, {[OPEN] = 1, [READ] = 2}},
     {FOLDER "list.safetensors", 1, save_list, ONE_FILE(3)},
@@ -249,9 +249,9 @@ const action actions[] = {
     {FOLDER "vocab.bpe", 1, save_merges, ONE_FILE(1)},
     {FOLDER "tokenizer.json", 1, save_json, ONE_FILE(1)},
     {FOLDER "vocab.tiktoken", 1, save_ranks, ONE_FILE(1)},
-    {FOLDER "vocab.bpe", 0, open_merges, {[OPEN] = 1, [PREAD] = 1}},
-    {FOLDER "tokenizer.json", 0, open_json, {[OPEN] = 1, [PREAD] = 1}},
-    {FOLDER "vocab.tiktoken", 0, open_ranks, {[OPEN] = 1, [PREAD] = 1}},
-    {NULL, 0, open_merges_and_ids, {[OPEN] = 2, [PREAD] = 2}},
+    {FOLDER "vocab.bpe", 0, open_merges, {[OPEN] = 1, [READ] = 2}},
+    {FOLDER "tokenizer.json", 0, open_json, {[OPEN] = 1, [READ] = 2}},
+    {FOLDER "vocab.tiktoken", 0, open_ranks, {[OPEN] = 1, [READ] = 2}},
+    {NULL, 0, open_merges_and_ids, {[OPEN] = 2, [READ] = 4}},
 };
 const size_t action_count = sizeof actions / sizeof *actions;

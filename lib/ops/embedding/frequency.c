@@ -33,32 +33,22 @@ void KERNEL(tg_frequency_scales)(const int32_t *ids, int64_t count, int32_t *sor
 
 #ifdef TG_ONCE
 
-/* Moves heap[top] down until neither child is larger. */
-static void sift_down(int32_t *heap, int64_t count, int64_t top)
+static bool is_larger(const void *context, const void *a, const void *b)
 {
-    int32_t moved = heap[top];
-    int64_t child;
-    while ((child = 2 * top + 1) < count) {
-        child += child + 1 < count && heap[child + 1] > heap[child];
-        if (heap[child] <= moved) {
-            break;
-        }
-        heap[top] = heap[child];
-        top = child;
-    }
-    heap[top] = moved;
+    (void)context;
+    return *(const int32_t *)a > *(const int32_t *)b;
 }
 
 void tg_sort_ids(int32_t *ids, int64_t count)
 {
     for (int64_t i = count / 2 - 1; i >= 0; i--) {
-        sift_down(ids, count, i);
+        tg_heap_down(ids, sizeof *ids, (size_t)count, (size_t)i, is_larger, NULL);
     }
     for (int64_t last = count - 1; last > 0; last--) {
         int32_t largest = ids[0];
         ids[0] = ids[last];
         ids[last] = largest;
-        sift_down(ids, last, 0);
+        tg_heap_down(ids, sizeof *ids, (size_t)last, 0, is_larger, NULL);
     }
 }
 

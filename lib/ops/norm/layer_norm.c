@@ -16,6 +16,7 @@
  * added in order, so the bits do not depend on the number of threads. Follows torch.nn.functional.layer_norm over the
  * last axis.
  */
+#include "base/vector.h"
 #include "ops/lanes.h"
 
 #define CHUNKS 16
@@ -77,15 +78,6 @@ static inline void add_lanes(double sum[LANES], const real part[LANES])
 }
 
 /* gcc keeps the lanes of one sum in registers, and those of two only as vectors. */
-#if defined TG_LEVEL_AVX512
-#define VECTOR_BYTES 64
-#elif defined TG_LEVEL_AVX2
-#define VECTOR_BYTES 32
-#else
-#define VECTOR_BYTES 16
-#endif
-typedef real vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
-#define VECTOR_LANES ((int)(VECTOR_BYTES / sizeof(real)))
 #define VECTORS (LANES / VECTOR_LANES)
 
 /* sum_c d_c and sum_c d_c^2, d_c = x_c - center */
