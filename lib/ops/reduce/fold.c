@@ -201,7 +201,7 @@ static double sum_of_values(const real *x, int64_t n)
 }
 
 /* The same as add_terms: compilers read eight floats at a time there, for which they need more instructions. */
-void KERNEL(tg_add_values)(const tg_tile *tile, double *sum)
+void KERNEL(tg_add_tile)(const tg_tile *tile, double *sum)
 {
     const real *x = tile->x;
     int64_t row = 0;

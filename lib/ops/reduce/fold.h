@@ -171,11 +171,11 @@ TG_FOR_EACH_OP void add_terms(const tg_tile *tile, tg_term *term, double *restri
 }
 
 /* Adds the values themselves. */
-void KERNEL(tg_add_values)(const tg_tile *tile, double *sum);
+void KERNEL(tg_add_tile)(const tg_tile *tile, double *sum);
 
 static inline void reduce_sum(tg_outputs *o)
 {
-    KERNEL(tg_fold)(o, KERNEL(tg_add_values), 0, o->sum);
+    KERNEL(tg_fold)(o, KERNEL(tg_add_tile), 0, o->sum);
 }
 
 /* ---- maxima ---- */
