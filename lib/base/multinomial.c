@@ -91,15 +91,15 @@ static void draw_race(tg_rng *rng, int64_t *out, int64_t draws, const weight_row
 
 /* The rows whose weights are added side by side, because in a row each addition waits for the one before it; and the
  * uniforms that are drawn at once. */
-enum { TOGETHER = 4, UNIFORMS = 64 };
+enum { ROWS_TOGETHER = 4, UNIFORMS = 64 };
 
 /* Writes the running sums of some rows, which follow each other. The number is a constant in each call. */
 static inline void add_weights(const weight_row *first, int rows, double *cumulative)
 {
     const float *floats = first->weights;
     const double *doubles = first->weights;
-    float float_sums[TOGETHER] = {0};
-    double sums[TOGETHER] = {0};
+    float float_sums[ROWS_TOGETHER] = {0};
+    double sums[ROWS_TOGETHER] = {0};
     for (int64_t i = 0; first->single && i < first->count; i++) {
         for (int row = 0; row < rows; row++) {
             float_sums[row] += floats[row * first->count + i];
@@ -212,8 +212,8 @@ static bool check(const weight_row *row, const char *name, int64_t draws, bool r
                         (long long)row->count);
 }
 
-/* Draws from rows that are valid and follow each other, at most TOGETHER. `scratch` has a double per category of each
- * row, or a runner per draw, unless there is one. */
+/* Draws from rows that are valid and follow each other, at most ROWS_TOGETHER. `scratch` has a double per category of
+ * each row, or a runner per draw, unless there is one. */
 static void draw(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *first, int64_t rows, bool replacement,
                  void *scratch)
 {
@@ -221,8 +221,8 @@ static void draw(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *fir
     const size_t stride = (size_t)first->count * (first->single ? sizeof(float) : sizeof(double));
     weight_row row = *first;
     runner single;
-    if (is_independent && rows == TOGETHER) {
-        add_weights(first, TOGETHER, scratch);
+    if (is_independent && rows == ROWS_TOGETHER) {
+        add_weights(first, ROWS_TOGETHER, scratch);
     }
     for (int64_t i = 0; i < rows; i++) {
         row.weights = (const char *)first->weights + (size_t)i * stride;
@@ -231,7 +231,7 @@ static void draw(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *fir
             continue;
         }
         double *cumulative = (double *)scratch + i * row.count;
-        if (rows < TOGETHER) {
+        if (rows < ROWS_TOGETHER) {
             add_weights(&row, 1, cumulative);
         }
         draw_independent(rng, out + i * draws, draws, &row, cumulative);
@@ -255,7 +255,7 @@ static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, weight_row row
         }
     }
     void *scratch = NULL;
-    const int64_t together = rows < TOGETHER ? rows : TOGETHER;
+    const int64_t together = rows < ROWS_TOGETHER ? rows : ROWS_TOGETHER;
     if (draws > 1 && rows > 0 &&
         !(scratch = replacement ? tg_alloc((uint64_t)row.count, (size_t)together * sizeof(double))
                                 : tg_alloc((uint64_t)draws, sizeof(runner)))) {

@@ -75,32 +75,33 @@ static inline void sine_cosine(float x, float *sine, float *cosine)
     *cosine = (octant - 2) & 4 ? unsigned_cosine : -unsigned_cosine;
 }
 
-/* LANES pairs are computed at a time, gathered from LANES / 8 blocks, so that the length of every loop is a multiple of
- * the vector width. The square root has a loop of its own: sqrtf may set errno, which can prevent vectorization. */
-#define LANES 64
+/* PAIRS_TOGETHER pairs are computed at a time, gathered from PAIRS_TOGETHER / 8 blocks, so that the length of every
+ * loop is a multiple of the vector width. The square root has a loop of its own: sqrtf may set errno, which can prevent
+ * vectorization. */
+#define PAIRS_TOGETHER 64
 
 void LEVEL(tg_normal_values)(float *values, int64_t count, float mean, float std)
 {
-    for (int64_t done = 0; done < count; done += 2 * LANES) {
+    for (int64_t done = 0; done < count; done += 2 * PAIRS_TOGETHER) {
         float *x = values + done;
-        int pairs = (int)tg_rng_portion(count - done, 2 * LANES) / 2;
-        float first[LANES] = {0}, second[LANES] = {0};
+        int pairs = (int)tg_rng_portion(count - done, 2 * PAIRS_TOGETHER) / 2;
+        float first[PAIRS_TOGETHER] = {0}, second[PAIRS_TOGETHER] = {0};
         for (int i = 0; i < pairs; i++) {
             int place = i / 8 * 16 + i % 8;
             first[i] = x[place];
             second[i] = x[place + 8];
         }
-        float radius[LANES], sine[LANES], cosine[LANES];
-        for (int i = 0; i < LANES; i++) {
+        float radius[PAIRS_TOGETHER], sine[PAIRS_TOGETHER], cosine[PAIRS_TOGETHER];
+        for (int i = 0; i < PAIRS_TOGETHER; i++) {
             radius[i] = -2.0F * natural_log(1.0F - first[i]);
         }
-        for (int i = 0; i < LANES; i++) {
+        for (int i = 0; i < PAIRS_TOGETHER; i++) {
             radius[i] = sqrtf(radius[i]);
         }
-        for (int i = 0; i < LANES; i++) {
+        for (int i = 0; i < PAIRS_TOGETHER; i++) {
             sine_cosine((float)(2 * PI) * second[i], &sine[i], &cosine[i]);
         }
-        for (int i = 0; i < LANES; i++) {
+        for (int i = 0; i < PAIRS_TOGETHER; i++) {
             first[i] = tg_fma_f32(radius[i] * cosine[i], std, mean);
             second[i] = tg_fma_f32(radius[i] * sine[i], std, mean);
         }

@@ -17,7 +17,7 @@ typedef struct divisor {
 } divisor;
 
 /* 2^-40 <= c <= 2^40. */
-static inline divisor divisor_of(real c)
+static inline divisor tg_divisor_of(real c)
 {
     const real inverse = 1 / c;
     return (divisor){c, inverse, TYPED(tg_fma)(-c, inverse, 1) * inverse};

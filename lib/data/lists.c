@@ -9,7 +9,7 @@
 #include "data/loader.h"
 #include "tensor/tensor.h"
 
-enum { INPUTS, TARGETS, MASK, TENSORS };
+enum { LIST_INPUTS, LIST_TARGETS, LIST_MASK, LIST_TENSORS };
 
 typedef struct lists {
     int32_t *ids;
@@ -43,7 +43,7 @@ static int64_t columns(const void *source, const int64_t *order, int64_t first, 
 static tg_tensor *new_tensor(const void *source, int i, int64_t count, int64_t width)
 {
     (void)source;
-    return tg_tensor_new(i == MASK ? TG_U8 : TG_I32, tg_shape_make(2, (int64_t[]){count, width}), NULL);
+    return tg_tensor_new(i == LIST_MASK ? TG_U8 : TG_I32, tg_shape_make(2, (int64_t[]){count, width}), NULL);
 }
 
 /* Fills one row of each tensor. The ids of a list that was cut go on in its targets. */
@@ -64,9 +64,9 @@ static void fill_row(const lists *s, int64_t list, int64_t width, int32_t *input
 static bool fill(const void *source, const int64_t *order, int64_t first, tg_tensor *const *batch, tg_error *error)
 {
     (void)error;
-    int64_t count = batch[INPUTS]->shape[0], width = batch[INPUTS]->shape[1];
-    int32_t *inputs = tg_tensor_data_mut(batch[INPUTS]), *targets = tg_tensor_data_mut(batch[TARGETS]);
-    uint8_t *mask = tg_tensor_data_mut(batch[MASK]);
+    int64_t count = batch[LIST_INPUTS]->shape[0], width = batch[LIST_INPUTS]->shape[1];
+    int32_t *inputs = tg_tensor_data_mut(batch[LIST_INPUTS]), *targets = tg_tensor_data_mut(batch[LIST_TARGETS]);
+    uint8_t *mask = tg_tensor_data_mut(batch[LIST_MASK]);
     for (int64_t i = 0; i < count; i++) {
         int64_t at = i * width;
         fill_row(source, tg_loader_item(order, first + i), width, inputs + at, targets + at, mask + at);
@@ -163,7 +163,7 @@ tg_loader *tg_loader_new_from_lists(tg_run *run, const int32_t *ids, const int64
     int64_t total;
     if (tg_loader_is_begun(l) && check_options(l, count) && check_lists(l, ids, lengths, count, &total) &&
         open_source(l, ids, lengths, count, total)) {
-        tg_loader_begin(l, count, TENSORS);
+        tg_loader_begin(l, count, LIST_TENSORS);
     }
     return l;
 }

@@ -125,7 +125,7 @@ typedef struct ranking {
 } ranking;
 
 /* Returns whether token a is more probable than token b. */
-static bool is_before(const void *context, const void *a, const void *b)
+static bool is_more_probable(const void *context, const void *a, const void *b)
 {
     const double *logits = context;
     const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
@@ -139,7 +139,7 @@ static ranking ranking_of(const double *logits, int32_t *ids, int64_t count)
         ids[i] = (int32_t)i;
     }
     for (int64_t i = count / 2 - 1; i >= 0; i--) {
-        tg_heap_down(ids, sizeof *ids, (size_t)count, (size_t)i, is_before, logits);
+        tg_heap_down(ids, sizeof *ids, (size_t)count, (size_t)i, is_more_probable, logits);
     }
     return r;
 }
@@ -152,7 +152,7 @@ static int32_t id_of_rank(ranking *r, int64_t rank)
         int32_t taken = r->ids[0];
         r->ids[0] = r->ids[last];
         r->ids[last] = taken;
-        tg_heap_down(r->ids, sizeof *r->ids, (size_t)last, 0, is_before, r->logits);
+        tg_heap_down(r->ids, sizeof *r->ids, (size_t)last, 0, is_more_probable, r->logits);
     }
     return r->ids[r->count - 1 - rank];
 }

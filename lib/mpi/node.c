@@ -1,14 +1,14 @@
 /* node: sums of gradients as strings of bytes, which can be kept, added and sent.
  *
- * For every parameter a node has a head of 8 bytes, NONE, DENSE or the number of rows, and then the values, or the ids
- * of the rows in ascending order and their values. Each part begins at a multiple of 8 bytes.
+ * For every parameter a node has a head of 8 bytes, NO_GRADIENT, DENSE or the number of rows, and then the values, or
+ * the ids of the rows in ascending order and their values. Each part begins at a multiple of 8 bytes.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mpi/samples.h"
 
-#define NONE ((int64_t)-1)
+#define NO_GRADIENT ((int64_t)-1)
 #define DENSE ((int64_t)-2)
 
 static size_t padded(size_t bytes)
@@ -29,7 +29,7 @@ static const char *read_part(const char *bytes, const tg_tensor *x, part *p)
     size_t size = tg_dtype_size(tg_tensor_dtype(x));
     memcpy(&p->head, bytes, sizeof p->head);
     bytes += sizeof p->head;
-    if (p->head == NONE) {
+    if (p->head == NO_GRADIENT) {
         return bytes;
     }
     if (p->head == DENSE) {
@@ -97,7 +97,7 @@ void tg_mpi_node_write(const tg_mpi *mpi, char *bytes, int64_t *keys)
         } else if (tg_tensor_grad_kind(x) == TG_GRAD_ROWS) {
             bytes = write_rows(bytes, x, keys);
         } else {
-            bytes = write_head(bytes, NONE);
+            bytes = write_head(bytes, NO_GRADIENT);
         }
     }
 }
@@ -124,7 +124,7 @@ static char *merge_dense(char *out, const tg_tensor *x, const part *a, const par
     memcpy(out, dense->values, bytes);
     if (other->head == DENSE) {
         tg_mpi_add(dtype, out, other->values, tg_tensor_count(x));
-    } else if (other->head != NONE) {
+    } else if (other->head != NO_GRADIENT) {
         add_rows(out, x, other);
     }
     return out + padded(bytes);
@@ -163,16 +163,16 @@ size_t tg_mpi_node_merge(const tg_mpi *mpi, char *out, const char *a, const char
     const char *begin = out;
     for (int64_t i = 0; i < mpi->leaf_count; i++) {
         const tg_tensor *x = mpi->leaves[i].tensor;
-        part p = {NONE, NULL, NULL}, q = p;
+        part p = {NO_GRADIENT, NULL, NULL}, q = p;
         a = read_part(a, x, &p);
         b = read_part(b, x, &q);
         if (p.head == DENSE || q.head == DENSE) {
             out = merge_dense(write_head(out, DENSE), x, &p, &q);
-        } else if (p.head == NONE && q.head == NONE) {
-            out = write_head(out, NONE);
+        } else if (p.head == NO_GRADIENT && q.head == NO_GRADIENT) {
+            out = write_head(out, NO_GRADIENT);
         } else {
-            p.head = p.head == NONE ? 0 : p.head;
-            q.head = q.head == NONE ? 0 : q.head;
+            p.head = p.head == NO_GRADIENT ? 0 : p.head;
+            q.head = q.head == NO_GRADIENT ? 0 : q.head;
             out = merge_rows(out, x, &p, &q);
         }
     }
@@ -187,7 +187,7 @@ void tg_mpi_node_reserve(const tg_mpi *mpi, const char *bytes, tg_error *error)
         tg_tensor *x = mpi->leaves[i].tensor;
         part p;
         bytes = read_part(bytes, x, &p);
-        if (p.head != NONE) {
+        if (p.head != NO_GRADIENT) {
             tg_tensor_reserve_grad(x, p.head == DENSE ? TG_GRAD_DENSE : TG_GRAD_ROWS, p.head == DENSE ? 0 : p.head,
                                    error);
         }
@@ -204,7 +204,7 @@ void tg_mpi_node_write_back(const tg_mpi *mpi, char *bytes, double share)
         if (p.head == DENSE) {
             tg_tensor_make_grad_dense(x, NULL);
             tg_mpi_scale(dtype, tg_tensor_data_mut(tg_tensor_grad(x)), p.values, tg_tensor_count(x), share);
-        } else if (p.head != NONE) {
+        } else if (p.head != NO_GRADIENT) {
             tg_mpi_scale(dtype, (void *)(uintptr_t)p.values, p.values, p.head * tg_tensor_size(x, 1), share);
             tg_tensor_add_grad_rows(x, p.ids, p.values, p.head, NULL);
         }

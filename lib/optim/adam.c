@@ -24,7 +24,7 @@ static inline __attribute__((always_inline)) void update(const tg_optim_factors 
     const real decay_factor = (real)factors->adam.decay_factor, weight_decay = (real)factors->adam.weight_decay;
     const real one_minus_beta1 = (real)factors->adam.one_minus_beta1, beta2 = (real)factors->adam.beta2;
     const real one_minus_beta2 = (real)factors->adam.one_minus_beta2;
-    const divisor correction = divisor_of((real)factors->adam.root_correction);
+    const divisor correction = tg_divisor_of((real)factors->adam.root_correction);
     const real eps = (real)factors->adam.eps, step_size = (real)factors->adam.step_size;
     for (int64_t i = 0; i < count; i++) {
         real before = x[i] * decay_factor;

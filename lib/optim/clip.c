@@ -14,14 +14,14 @@
 #include "params/params.h"
 #include "tensor/gradient.h"
 
-#define CHUNKS 64
-#define LANES 8 /* the number of independent sums, so that the loop can run in vector registers */
+#define CLIP_CHUNKS 64
+#define CLIP_LANES 8 /* the number of independent sums, so that the loop can run in vector registers */
 
 typedef struct span {
     void *values;
     int64_t count;
     double factor; /* the factor of a scaling, or the limit of a clamping */
-    double sums[CHUNKS];
+    double sums[CLIP_CHUNKS];
 } span;
 
 typedef void span_body(void *context, int64_t begin, int64_t end);
@@ -32,7 +32,7 @@ DECLARE(tg_clamp_values);
 
 static int64_t chunk_begin(const span *s, int64_t chunk)
 {
-    return s->count / CHUNKS * chunk + s->count % CHUNKS * chunk / CHUNKS;
+    return s->count / CLIP_CHUNKS * chunk + s->count % CLIP_CHUNKS * chunk / CLIP_CHUNKS;
 }
 
 void KERNEL(tg_square_sums)(void *context, int64_t begin, int64_t end)
@@ -42,16 +42,16 @@ void KERNEL(tg_square_sums)(void *context, int64_t begin, int64_t end)
         const real *values = s->values;
         const int64_t stop = chunk_begin(s, chunk + 1);
         int64_t i = chunk_begin(s, chunk);
-        double lanes[LANES] = {0}, sum = 0;
-        for (; i + LANES <= stop; i += LANES) {
-            for (int lane = 0; lane < LANES; lane++) {
+        double lanes[CLIP_LANES] = {0}, sum = 0;
+        for (; i + CLIP_LANES <= stop; i += CLIP_LANES) {
+            for (int lane = 0; lane < CLIP_LANES; lane++) {
                 lanes[lane] += (double)values[i + lane] * (double)values[i + lane];
             }
         }
         for (; i < stop; i++) {
             sum += (double)values[i] * (double)values[i];
         }
-        for (int lane = 0; lane < LANES; lane++) {
+        for (int lane = 0; lane < CLIP_LANES; lane++) {
             sum += lanes[lane];
         }
         s->sums[chunk] = sum;
@@ -142,9 +142,9 @@ double tg_clip_grad_norm(tg_params *params, double max_norm)
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         span s = gradient_at(params, i, false);
         if (s.count > 0) {
-            int64_t grain = 1 + TG_GRAIN * CHUNKS / s.count;
-            run_loops(square_sums, params, &s, CHUNKS, grain);
-            for (int chunk = 0; chunk < CHUNKS; chunk++) {
+            int64_t grain = 1 + TG_GRAIN * CLIP_CHUNKS / s.count;
+            run_loops(square_sums, params, &s, CLIP_CHUNKS, grain);
+            for (int chunk = 0; chunk < CLIP_CHUNKS; chunk++) {
                 total += s.sums[chunk];
             }
         }

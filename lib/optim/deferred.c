@@ -26,7 +26,7 @@
 #define VALUES_PER_STEP 256
 #define STEPS_TO_TURN 1024
 #define PENDING_ROWS 1024
-#define BYTES_AHEAD 2048 /* of each tensor that are read ahead */
+#define DEFERRED_BYTES_AHEAD 2048 /* of each tensor that are read ahead */
 
 typedef struct pending_row {
     int32_t row;
@@ -74,7 +74,7 @@ static void make_up_pending(void *context, int64_t begin, int64_t end)
     const uint8_t *frozen = tg_has_frozen_rows(x) ? x->rows->frozen : NULL;
     int64_t width = x->shape[1];
     size_t bytes = (size_t)width * tg_size_of(x->dtype);
-    int64_t ahead = BYTES_AHEAD / (int64_t)(bytes + 1) + 1, next = begin;
+    int64_t ahead = DEFERRED_BYTES_AHEAD / (int64_t)(bytes + 1) + 1, next = begin;
     for (int64_t i = begin; i < end; i++) {
         for (; next < end && next <= i + ahead; next++) {
             prefetch(d, d->pending[next].row, bytes);

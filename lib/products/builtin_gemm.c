@@ -22,24 +22,24 @@
 /* Where B is row-major, its values are read where they are by products of a few rows. */
 static bool copies_panel(const tg_gemm *g, int64_t rows, int64_t columns)
 {
-    return g->transpose_b || columns < COLUMNS || rows > 2 * ROWS;
+    return g->transpose_b || columns < GEMM_COLUMNS || rows > 2 * GEMM_ROWS;
 }
 
-_Static_assert(sizeof(real) * DEPTH * COLUMNS <= TG_BUILTIN_PANEL, "TG_BUILTIN_PANEL");
+_Static_assert(sizeof(real) * DEPTH * GEMM_COLUMNS <= TG_BUILTIN_PANEL, "TG_BUILTIN_PANEL");
 
 /* Adds the terms from `first` on to `rows` rows of C. `panel` has room for a panel. */
 static void add_terms(const tg_gemm *g, factors f, const real *b, int64_t rows, int64_t first, real *panel, bool add,
                       real *c)
 {
     const int64_t b_column = g->transpose_b ? g->ldb : 1, b_step = g->transpose_b ? 1 : g->ldb;
-    for (int64_t column = 0; column < g->n; column += COLUMNS) {
-        const int64_t columns = least(COLUMNS, g->n - column);
+    for (int64_t column = 0; column < g->n; column += GEMM_COLUMNS) {
+        const int64_t columns = least(GEMM_COLUMNS, g->n - column);
         f.b = b + column * b_column + first * b_step;
         f.b_step = b_step;
         if (copies_panel(g, rows, columns)) {
             copy_panel(f.b, b_column, b_step, columns, f.terms, panel);
             f.b = panel;
-            f.b_step = COLUMNS;
+            f.b_step = GEMM_COLUMNS;
         }
         multiply_panel(rows, columns, f, add, c + column, g->ldc);
     }
@@ -65,7 +65,7 @@ void KERNEL(tg_builtin_gemm)(const tg_gemm *g, const void *a, const void *b, boo
         return;
     }
     real *panel = memory + TG_BUILTIN_MEMORY / sizeof *memory;
-    const bool many_panels = g->n >= 8 * COLUMNS && g->m > ROWS;
+    const bool many_panels = g->n >= 8 * GEMM_COLUMNS && g->m > GEMM_ROWS;
     if (g->k == 0) {
         for (int64_t row = 0; row < g->m && !add; row++) {
             memset(out + row * g->ldc, 0, (size_t)g->n * sizeof *out);

@@ -98,7 +98,7 @@ static inline void add_four_terms(int64_t columns, const real *a, int64_t a_step
 }
 
 /* Computes sums of up to ROW_COLUMNS columns of a row-major B. */
-static void sum_rows(const small_factors *f, int64_t columns, int64_t b_step, real *sum)
+static void row_sum_rows(const small_factors *f, int64_t columns, int64_t b_step, real *sum)
 {
     int64_t k = 0;
     memset(sum, 0, (size_t)columns * sizeof *sum);
@@ -150,7 +150,7 @@ static inline __attribute__((always_inline)) void add_squares(const small_factor
 
 /* Computes sums of `groups` times four columns, a line of the cache of each in turn. The number is a constant in each
  * call. */
-static inline __attribute__((always_inline)) void sum_lines(int groups, small_factors f, real *sums)
+static inline __attribute__((always_inline)) void row_sum_lines(int groups, small_factors f, real *sums)
 {
     const real *b = f.b;
     quad sum[4];
@@ -185,11 +185,11 @@ static inline __attribute__((always_inline)) void sum_lines(int groups, small_fa
 static int64_t sum_columns(const small_factors *f, int64_t columns, real *sum)
 {
     if (columns >= 4 * SIDE) {
-        sum_lines(4, *f, sum);
+        row_sum_lines(4, *f, sum);
         return 4 * SIDE;
     }
     if (columns >= SIDE) {
-        sum_lines(1, *f, sum);
+        row_sum_lines(1, *f, sum);
         return SIDE;
     }
     multiply_columns(1, f, false, sum);
@@ -213,7 +213,7 @@ static void multiply_rows_of_a(const tg_gemm *g, const real *a, const real *b, b
                     columns = sum_columns(&f, columns, sum);
                 } else {
                     f.b = b + column + first * g->ldb;
-                    sum_rows(&f, columns, g->ldb, sum);
+                    row_sum_rows(&f, columns, g->ldb, sum);
                 }
                 for (int64_t j = 0; j < columns; j++) {
                     to[j] = add || first > 0 ? to[j] + sum[j] : sum[j];

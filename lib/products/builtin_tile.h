@@ -1,8 +1,9 @@
 /* builtin_tile (private): tiles of the built-in products, which stay in registers (products/builtin_gemm.c).
  *
- * C is computed in tiles of ROWS x COLUMNS values, which stay in registers for DEPTH terms. COLUMNS are a few vectors.
- * DEPTH rows of B, COLUMNS wide, are a panel, which is copied so that its vectors are neighbors in memory and all fit
- * into the first level of the cache. The values of A are read one by one, each for a row of the tile.
+ * C is computed in tiles of GEMM_ROWS x GEMM_COLUMNS values, which stay in registers for DEPTH terms. GEMM_COLUMNS are
+ * a few vectors. DEPTH rows of B, GEMM_COLUMNS wide, are a panel, which is copied so that its vectors are neighbors in
+ * memory and all fit into the first level of the cache. The values of A are read one by one, each for a row of the
+ * tile.
  */
 #ifndef TG_PRODUCTS_BUILTIN_TILE_H
 #define TG_PRODUCTS_BUILTIN_TILE_H
@@ -49,7 +50,7 @@ static inline void read_columns(const real *from, int64_t line_stride, quad colu
 }
 
 /* Copies a square, whose lines become columns: so neither of them leaves the cache. */
-static inline void transpose_square(const real *from, int64_t line_stride, int64_t width, real *to)
+static inline void tile_transpose_square(const real *from, int64_t line_stride, int64_t width, real *to)
 {
     quad column[SIDE];
     read_columns(from, line_stride, column);
@@ -69,7 +70,7 @@ static inline __attribute__((always_inline)) void interleave_lines(int width, co
         int64_t step = 0;
         prefetch_lines(four + lines * line_stride, line_stride, SIDE);
         for (; step + SIDE <= k; step += SIDE) {
-            transpose_square(four + step, line_stride, width, to + step * width + line);
+            tile_transpose_square(four + step, line_stride, width, to + step * width + line);
         }
         for (; step < k; step++) {
             for (int i = 0; i < SIDE; i++) {
@@ -108,17 +109,18 @@ static inline __attribute__((always_inline)) void interleave(int width, const re
 static inline void copy_panel(const real *from, int64_t column_distance, int64_t term_distance, int64_t columns,
                               int64_t terms, real *panel)
 {
-    if (columns < COLUMNS) {
-        memset(panel, 0, (size_t)(terms * COLUMNS) * sizeof *panel);
+    if (columns < GEMM_COLUMNS) {
+        memset(panel, 0, (size_t)(terms * GEMM_COLUMNS) * sizeof *panel);
     }
-    interleave(COLUMNS, from, column_distance, term_distance, columns, terms, panel);
+    interleave(GEMM_COLUMNS, from, column_distance, term_distance, columns, terms, panel);
 }
 
 /* ---- tiles ---- */
 
 #if defined TG_LEVEL_EXACT
 
-static inline __attribute__((always_inline)) void sum_terms(int rows, const factors *f, vector sum[ROWS][VECTORS])
+static inline __attribute__((always_inline)) void sum_terms(int rows, const factors *f,
+                                                            vector sum[GEMM_ROWS][GEMM_VECTORS])
 {
     sum_tile(rows, f, sum);
 }
@@ -140,27 +142,28 @@ static inline __attribute__((always_inline)) vector multiply_add(real a, vector 
 #endif
 }
 
-static inline __attribute__((always_inline)) void sum_terms(int rows, const factors *f, vector sum[ROWS][VECTORS])
+static inline __attribute__((always_inline)) void sum_terms(int rows, const factors *f,
+                                                            vector sum[GEMM_ROWS][GEMM_VECTORS])
 {
     const real *a = f->a, *b = f->b;
     const int64_t a_row = f->a_row;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) {
+        for (int v = 0; v < GEMM_VECTORS; v++) {
             sum[i][v] = (vector){0};
         }
     }
     for (int64_t term = 0; term < f->terms; term++) {
-        vector of_b[VECTORS];
+        vector of_b[GEMM_VECTORS];
 #pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) {
+        for (int v = 0; v < GEMM_VECTORS; v++) {
             of_b[v] = *(const vector *)(b + v * VECTOR_LANES);
         }
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 4
-            for (int v = 0; v < VECTORS; v++) {
+            for (int v = 0; v < GEMM_VECTORS; v++) {
                 sum[i][v] = multiply_add(a[i * a_row], of_b[v], sum[i][v]);
             }
         }
@@ -176,7 +179,7 @@ static inline __attribute__((always_inline)) void sum_terms(int rows, const fact
 static inline __attribute__((always_inline)) void multiply_tile(int rows, const factors *f, bool add, real *c,
                                                                 int64_t ldc)
 {
-    vector sum[ROWS][VECTORS];
+    vector sum[GEMM_ROWS][GEMM_VECTORS];
     for (int i = 0; i < rows; i++) { /* needed after the sums; the rows of a wide C lie on pages of their own */
         __builtin_prefetch(c + i * ldc, 1);
     }
@@ -184,7 +187,7 @@ static inline __attribute__((always_inline)) void multiply_tile(int rows, const 
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++) {
+        for (int v = 0; v < GEMM_VECTORS; v++) {
             vector *to = (vector *)(c + i * ldc + v * VECTOR_LANES);
             if (add) {
                 *to += sum[i][v];
@@ -198,9 +201,9 @@ static inline __attribute__((always_inline)) void multiply_tile(int rows, const 
 /* Computes as many rows as a tile has, but at most `rows`, and returns their number. */
 static inline int64_t multiply_rows(int64_t rows, const factors *f, bool add, real *c, int64_t ldc)
 {
-    if (rows >= ROWS) {
-        multiply_tile(ROWS, f, add, c, ldc);
-        return ROWS;
+    if (rows >= GEMM_ROWS) {
+        multiply_tile(GEMM_ROWS, f, add, c, ldc);
+        return GEMM_ROWS;
     }
     if (rows >= 4) {
         multiply_tile(4, f, add, c, ldc);
@@ -210,26 +213,26 @@ static inline int64_t multiply_rows(int64_t rows, const factors *f, bool add, re
     return 1;
 }
 
-/* Computes `rows` rows of a panel of `columns` columns, at most COLUMNS. */
+/* Computes `rows` rows of a panel of `columns` columns, at most GEMM_COLUMNS. */
 static void multiply_panel(int64_t rows, int64_t columns, factors f, bool add, real *c, int64_t ldc)
 {
 #if defined TG_LEVEL_EXACT
     f.of_b = range_of_panel(&f);
 #endif
     for (int64_t row = 0, done; row < rows; row += done) {
-        if (columns == COLUMNS) {
+        if (columns == GEMM_COLUMNS) {
             done = multiply_rows(rows - row, &f, add, c + row * ldc, ldc);
         } else {
-            real tile[ROWS * COLUMNS];
-            done = multiply_rows(rows - row, &f, false, tile, COLUMNS);
+            real tile[GEMM_ROWS * GEMM_COLUMNS];
+            done = multiply_rows(rows - row, &f, false, tile, GEMM_COLUMNS);
             for (int64_t i = 0; i < done; i++) {
                 for (int64_t j = 0; j < columns; j++) {
                     real *to = c + (row + i) * ldc + j;
-                    *to = add ? *to + tile[i * COLUMNS + j] : tile[i * COLUMNS + j];
+                    *to = add ? *to + tile[i * GEMM_COLUMNS + j] : tile[i * GEMM_COLUMNS + j];
                 }
             }
         }
-        f.a += done == ROWS ? f.a_tile : done * f.a_row;
+        f.a += done == GEMM_ROWS ? f.a_tile : done * f.a_row;
     }
 }
 
@@ -244,15 +247,15 @@ static factors factors_of(const tg_gemm *g, const real *a, int64_t row, int64_t 
     factors f = {.a_row = g->transpose_a ? 1 : g->lda, .a_step = g->transpose_a ? g->lda : 1};
     f.terms = least(DEPTH, g->k - first);
     f.a = a + row * f.a_row + first * f.a_step;
-    f.a_tile = ROWS * f.a_row;
+    f.a_tile = GEMM_ROWS * f.a_row;
     if (!memory) {
         return f;
     }
-    for (int64_t tile = 0; tile < rows; tile += ROWS) {
-        interleave(ROWS, f.a + tile * f.a_row, f.a_row, f.a_step, least(ROWS, rows - tile), f.terms,
+    for (int64_t tile = 0; tile < rows; tile += GEMM_ROWS) {
+        interleave(GEMM_ROWS, f.a + tile * f.a_row, f.a_row, f.a_step, least(GEMM_ROWS, rows - tile), f.terms,
                    memory + tile * f.terms);
     }
-    return (factors){.a = memory, .a_row = 1, .a_tile = ROWS * f.terms, .a_step = ROWS, .terms = f.terms};
+    return (factors){.a = memory, .a_row = 1, .a_tile = GEMM_ROWS * f.terms, .a_step = GEMM_ROWS, .terms = f.terms};
 }
 
 #endif

@@ -36,7 +36,7 @@ static inline two two_of(const real *values)
 enum { PAIRS = VECTOR_LANES / 2 };
 
 /* Of numbers that are all 0 the smallest is infinite. */
-static inline void extend(range *r, real value)
+static inline void exact_extend(range *r, real value)
 {
     double size = fabs((double)value);
     r->least = size > 0 && size < r->least ? size : r->least;
@@ -47,8 +47,8 @@ static range range_of_panel(const factors *f)
 {
     range r = {(double)INFINITY, 0};
     for (int64_t term = 0; term < f->terms; term++) {
-        for (int j = 0; j < COLUMNS; j++) {
-            extend(&r, f->b[term * f->b_step + j]);
+        for (int j = 0; j < GEMM_COLUMNS; j++) {
+            exact_extend(&r, f->b[term * f->b_step + j]);
         }
     }
     return r;
@@ -57,15 +57,15 @@ static range range_of_panel(const factors *f)
 #if defined TG_REAL_F32
 
 /* The factors are read where they are. */
-typedef two split;
+typedef two exact_split;
 
-static inline split split_of(two x)
+static inline exact_split split_of(two x)
 {
     return x;
 }
 
 /* Returns a b + sum. */
-static inline two add_product(split a, split b, two sum)
+static inline two exact_add_product(exact_split a, exact_split b, two sum)
 {
     const two product = a * b, next = product + sum;
     const two_values rounded = __builtin_convertvector(odd_of(next, error_of(product, sum, next)), two_values);
@@ -83,16 +83,16 @@ static inline bool is_plain(range a, range b)
  * unless the double is in the middle between two floats. Returns false if one is. Two columns at a time: more than
  * these sums and a mark for each row do not fit into the registers. */
 static inline __attribute__((always_inline)) bool sum_quickly(int rows, const two *a, const factors *f, int column,
-                                                              two sum[ROWS])
+                                                              two sum[GEMM_ROWS])
 {
     const two_bits half = {0x10000000, 0x10000000}, upper = ~(two_bits){0x1fffffff, 0x1fffffff};
     const real *b = f->b + column;
-    four_bits is_middle[ROWS]; /* the upper halves are always equal */
+    four_bits is_middle[GEMM_ROWS]; /* the upper halves are always equal */
     for (int i = 0; i < rows; i++) {
         sum[i] = (two){0, 0};
         is_middle[i] = (four_bits){0, 0, 0, 0};
     }
-    for (int64_t term = 0; term < f->terms; term++, b += f->b_step, a += ROWS) {
+    for (int64_t term = 0; term < f->terms; term++, b += f->b_step, a += GEMM_ROWS) {
         const two of_b = {(double)b[0], (double)b[1]};
         for (int i = 0; i < rows; i++) {
             const two_bits next = (two_bits)(a[i] * of_b + sum[i]) + half;
@@ -109,17 +109,17 @@ static inline __attribute__((always_inline)) bool sum_quickly(int rows, const tw
 #else
 
 /* A factor is the sum of two numbers with half of its bits. */
-typedef struct split {
+typedef struct exact_split {
     two all, upper, lower;
-} split;
+} exact_split;
 
-static inline split split_of(two x)
+static inline exact_split split_of(two x)
 {
     const two scaled = 0x8000001p0 * x, upper = scaled - (scaled - x);
-    return (split){x, upper, x - upper};
+    return (exact_split){x, upper, x - upper};
 }
 
-static inline two add_product(split a, split b, two sum)
+static inline two exact_add_product(exact_split a, exact_split b, two sum)
 {
     const two product = a.all * b.all;
     const two rest = a.upper * b.upper - product + a.upper * b.lower + a.lower * b.upper + a.lower * b.lower;
@@ -128,7 +128,7 @@ static inline two add_product(split a, split b, two sum)
     return high + odd_of(tail, error_of(error, low_error, tail));
 }
 
-/* Returns whether the sums can be computed by add_product: the numbers are neither too large nor too small. */
+/* Returns whether the sums can be computed by exact_add_product: the numbers are neither too large nor too small. */
 static inline bool is_plain(range a, range b)
 {
     return a.largest <= 0x1p450 && b.largest <= 0x1p450 && a.least >= 0x1p-450 && b.least >= 0x1p-450;
@@ -138,7 +138,7 @@ static inline bool is_plain(range a, range b)
 
 /* Computes the sums of a vector's columns. */
 static inline __attribute__((always_inline)) void sum_exactly(int rows, const two *a, const factors *f, int v,
-                                                              two sum[ROWS][PAIRS])
+                                                              two sum[GEMM_ROWS][PAIRS])
 {
     for (int i = 0; i < rows; i++) {
         for (int pair = 0; pair < PAIRS; pair++) {
@@ -147,14 +147,14 @@ static inline __attribute__((always_inline)) void sum_exactly(int rows, const tw
     }
     for (int64_t term = 0; term < f->terms; term++) {
         const real *b = f->b + term * f->b_step + v * VECTOR_LANES;
-        split of_b[PAIRS];
+        exact_split of_b[PAIRS];
         for (int pair = 0; pair < PAIRS; pair++) {
             of_b[pair] = split_of(two_of(b + 2 * pair));
         }
         for (int i = 0; i < rows; i++) {
-            const split of_a = split_of(a[term * ROWS + i]);
+            const exact_split of_a = split_of(a[term * GEMM_ROWS + i]);
             for (int pair = 0; pair < PAIRS; pair++) {
-                sum[i][pair] = add_product(of_a, of_b[pair], sum[i][pair]);
+                sum[i][pair] = exact_add_product(of_a, of_b[pair], sum[i][pair]);
             }
         }
     }
@@ -163,7 +163,7 @@ static inline __attribute__((always_inline)) void sum_exactly(int rows, const tw
 #if defined TG_REAL_F64
 
 /* Computes them for numbers of any size, one by one. */
-static void sum_one_by_one(int rows, const factors *f, int v, two sum[ROWS][PAIRS])
+static void sum_one_by_one(int rows, const factors *f, int v, two sum[GEMM_ROWS][PAIRS])
 {
     for (int i = 0; i < rows; i++) {
         for (int lane = 0; lane < VECTOR_LANES; lane++) {
@@ -180,23 +180,24 @@ static void sum_one_by_one(int rows, const factors *f, int v, two sum[ROWS][PAIR
 #endif
 
 /* Computes the sums of a tile. The number of rows is a constant in each call. */
-static inline __attribute__((always_inline)) void sum_tile(int rows, const factors *f, vector sums[ROWS][VECTORS])
+static inline __attribute__((always_inline)) void sum_tile(int rows, const factors *f,
+                                                           vector sums[GEMM_ROWS][GEMM_VECTORS])
 {
-    two a[DEPTH * ROWS], sum[ROWS][PAIRS];
+    two a[DEPTH * GEMM_ROWS], sum[GEMM_ROWS][PAIRS];
     range of_a = {(double)INFINITY, 0};
     for (int64_t term = 0; term < f->terms; term++) {
         for (int i = 0; i < rows; i++) {
             const real value = f->a[i * f->a_row + term * f->a_step];
-            extend(&of_a, value);
-            a[term * ROWS + i] = (two){(double)value, (double)value};
+            exact_extend(&of_a, value);
+            a[term * GEMM_ROWS + i] = (two){(double)value, (double)value};
         }
     }
     const bool plain = is_plain(of_a, f->of_b);
-    for (int v = 0; v < VECTORS; v++) {
+    for (int v = 0; v < GEMM_VECTORS; v++) {
         bool is_done = false;
 #if defined TG_REAL_F32
         for (int pair = 0; pair < PAIRS; pair++) {
-            two of_pair[ROWS];
+            two of_pair[GEMM_ROWS];
             is_done = plain && (pair == 0 || is_done) && sum_quickly(rows, a, f, v * VECTOR_LANES + 2 * pair, of_pair);
             for (int i = 0; i < rows && is_done; i++) {
                 sum[i][pair] = of_pair[i];

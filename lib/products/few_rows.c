@@ -17,13 +17,13 @@
 /* ---- tiles ---- */
 
 #define DOT_LANES 16
-#define PARTS (DOT_LANES / VECTOR_LANES)
+#define DOT_PARTS (DOT_LANES / VECTOR_LANES)
 
 /* The sums of a tile are 24 vectors, of 32 registers, or 12 of 16: 8 x 3 values in f32 with AVX-512. */
-#define TILE_SUMS (VECTOR_BYTES == 64 ? 24 : 12)
-#define TILE_COLUMNS (PARTS > TILE_SUMS / 3 ? 1 : 3)
-#define TILE_ROWS (TILE_SUMS / TILE_COLUMNS / PARTS)
-#define BYTES_AHEAD 16384
+#define DOT_SUMS (VECTOR_BYTES == 64 ? 24 : 12)
+#define DOT_COLUMNS (DOT_PARTS > DOT_SUMS / 3 ? 1 : 3)
+#define DOT_ROWS (DOT_SUMS / DOT_COLUMNS / DOT_PARTS)
+#define DOT_BYTES_AHEAD 16384
 
 typedef struct product {
     const tg_gemm *g;
@@ -42,7 +42,7 @@ typedef real vector8 __attribute__((vector_size(8 * sizeof(real)), aligned(sizeo
 typedef real vector4 __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
 /* Returns the sum of the lanes. */
-static inline __attribute__((always_inline)) real sum_of(const vector lanes[PARTS])
+static inline __attribute__((always_inline)) real sum_of(const vector lanes[DOT_PARTS])
 {
     real lane[DOT_LANES];
     memcpy(lane, lanes, sizeof lane);
@@ -55,10 +55,10 @@ static inline __attribute__((always_inline)) real sum_of(const vector lanes[PART
 /* Adds DOT_LANES products to each sum of a tile. */
 static inline __attribute__((always_inline)) void add_terms(int rows, int columns, const real *a, int64_t a_row,
                                                             const real *b, int64_t ldb,
-                                                            vector lanes[TILE_ROWS][TILE_COLUMNS][PARTS])
+                                                            vector lanes[DOT_ROWS][DOT_COLUMNS][DOT_PARTS])
 {
-    for (int part = 0; part < PARTS; part++) {
-        vector of_b[TILE_COLUMNS];
+    for (int part = 0; part < DOT_PARTS; part++) {
+        vector of_b[DOT_COLUMNS];
         for (int j = 0; j < columns; j++) {
             of_b[j] = *(const vector *)(b + j * ldb + part * VECTOR_LANES);
         }
@@ -73,27 +73,27 @@ static inline __attribute__((always_inline)) void add_terms(int rows, int column
 }
 
 /* Computes a tile of C, of columns that are `apart`. The first two numbers are constants in each call. */
-static inline __attribute__((always_inline)) void multiply_tile(int rows, int columns, const product *p, rows_of_a a,
-                                                                int64_t row, int64_t column, int64_t apart)
+static inline __attribute__((always_inline)) void
+dot_multiply_tile(int rows, int columns, const product *p, rows_of_a a, int64_t row, int64_t column, int64_t apart)
 {
     const int64_t n = p->g->k, ldb = apart * p->g->ldb;
     const real *b = p->b + column * p->g->ldb;
-    vector lanes[TILE_ROWS][TILE_COLUMNS][PARTS];
-    for (int i = 0; i < rows * columns * PARTS; i++) {
-        lanes[i / PARTS / columns][i / PARTS % columns][i % PARTS] = (vector){0};
+    vector lanes[DOT_ROWS][DOT_COLUMNS][DOT_PARTS];
+    for (int i = 0; i < rows * columns * DOT_PARTS; i++) {
+        lanes[i / DOT_PARTS / columns][i / DOT_PARTS % columns][i % DOT_PARTS] = (vector){0};
     }
     int64_t at = 0;
     for (; at + DOT_LANES <= n; at += DOT_LANES, a.values += a.step) {
         for (int j = 0; j < columns && apart == 1; j++) {
             for (int line = 0; line < (int)(DOT_LANES * sizeof(real)); line += 64) {
-                __builtin_prefetch((const char *)(b + j * ldb + at) + line + BYTES_AHEAD, 0, 2);
+                __builtin_prefetch((const char *)(b + j * ldb + at) + line + DOT_BYTES_AHEAD, 0, 2);
             }
         }
         add_terms(rows, columns, a.values, a.row, b + at, ldb, lanes);
     }
     if (at < n) { /* the last values, and zeros */
         const size_t rest = (size_t)(n - at) * sizeof(real);
-        real last_a[TILE_ROWS][DOT_LANES] = {{0}}, last_b[TILE_COLUMNS][DOT_LANES] = {{0}};
+        real last_a[DOT_ROWS][DOT_LANES] = {{0}}, last_b[DOT_COLUMNS][DOT_LANES] = {{0}};
         for (int i = 0; i < rows; i++) {
             memcpy(last_a[i], p->a + (row + i) * p->g->lda + at, rest);
         }
@@ -116,7 +116,7 @@ static inline __attribute__((always_inline)) void multiply_tile(int rows, int co
 /* Returns the rows of the next tile, where `left` rows are left: a power of two. */
 static inline int64_t next_rows(int64_t left)
 {
-    int64_t rows = TILE_ROWS;
+    int64_t rows = DOT_ROWS;
     while (rows > left) {
         rows /= 2;
     }
@@ -125,22 +125,22 @@ static inline int64_t next_rows(int64_t left)
 
 /* Computes `columns` columns of C, a constant in each call, that are `apart`. `copied`: the copies of the rows of A, or
  * NULL. */
-static inline __attribute__((always_inline)) void multiply_rows(int columns, const product *p, const real *copied,
-                                                                int64_t column, int64_t apart)
+static inline __attribute__((always_inline)) void dot_multiply_rows(int columns, const product *p, const real *copied,
+                                                                    int64_t column, int64_t apart)
 {
     const int64_t length = p->g->k / DOT_LANES * DOT_LANES;
     for (int64_t row = 0, rows; row < p->g->m; row += rows) {
         rows = next_rows(p->g->m - row);
         const rows_of_a a = copied ? (rows_of_a){copied + row * length, DOT_LANES, rows * DOT_LANES}
                                    : (rows_of_a){p->a + row * p->g->lda, p->g->lda, DOT_LANES};
-        if (rows == TILE_ROWS) {
-            multiply_tile(TILE_ROWS, columns, p, a, row, column, apart);
-        } else if (TILE_ROWS > 4 && rows == 4) {
-            multiply_tile(4, columns, p, a, row, column, apart);
-        } else if (TILE_ROWS > 2 && rows == 2) {
-            multiply_tile(2, columns, p, a, row, column, apart);
+        if (rows == DOT_ROWS) {
+            dot_multiply_tile(DOT_ROWS, columns, p, a, row, column, apart);
+        } else if (DOT_ROWS > 4 && rows == 4) {
+            dot_multiply_tile(4, columns, p, a, row, column, apart);
+        } else if (DOT_ROWS > 2 && rows == 2) {
+            dot_multiply_tile(2, columns, p, a, row, column, apart);
         } else {
-            multiply_tile(1, columns, p, a, row, column, apart);
+            dot_multiply_tile(1, columns, p, a, row, column, apart);
         }
     }
 }
@@ -163,23 +163,23 @@ static const real *copy_rows(const product *p)
 }
 
 /* Computes the columns begin .. end - 1 of C. */
-static void multiply_columns(void *context, int64_t begin, int64_t end)
+static void dot_multiply_columns(void *context, int64_t begin, int64_t end)
 {
     const product *p = context;
     const real *copied = copy_rows(p);
-    const int64_t tiles = (end - begin) / TILE_COLUMNS, apart = p->g->m <= 2 ? tiles : 1;
+    const int64_t tiles = (end - begin) / DOT_COLUMNS, apart = p->g->m <= 2 ? tiles : 1;
     for (int64_t tile = 0; tile < tiles; tile++) {
-        multiply_rows(TILE_COLUMNS, p, copied, begin + tile * (apart == 1 ? TILE_COLUMNS : 1), apart);
+        dot_multiply_rows(DOT_COLUMNS, p, copied, begin + tile * (apart == 1 ? DOT_COLUMNS : 1), apart);
     }
-    for (int64_t column = begin + tiles * TILE_COLUMNS; column < end; column++) {
-        multiply_rows(1, p, copied, column, 1);
+    for (int64_t column = begin + tiles * DOT_COLUMNS; column < end; column++) {
+        dot_multiply_rows(1, p, copied, column, 1);
     }
 }
 
 void KERNEL(tg_multiply_few_rows)(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
 {
     product p = {g, a, b, add, c};
-    tg_parallel_for(g->n, 1 + TG_GRAIN / (1 + g->m * g->k), multiply_columns, &p);
+    tg_parallel_for(g->n, 1 + TG_GRAIN / (1 + g->m * g->k), dot_multiply_columns, &p);
 }
 
 /* ---- a row times a row-major matrix ---- */

@@ -3,11 +3,11 @@
 
 #include "products/builtin_tile.h"
 
-_Static_assert(COLUMNS <= TG_PANEL_MOST, "TG_PANEL_MOST");
+_Static_assert(GEMM_COLUMNS <= TG_PANEL_MOST, "TG_PANEL_MOST");
 
 int64_t KERNEL(tg_panel_columns)(void)
 {
-    return COLUMNS;
+    return GEMM_COLUMNS;
 }
 
 void KERNEL(tg_panel_store)(const real *from, int64_t column_distance, int64_t term_distance, int64_t columns,
@@ -29,10 +29,10 @@ void KERNEL(tg_panels_multiply)(const tg_gemm *g, const real *a, const real *pan
         const int64_t rows = least(PACKED_ROWS, g->m - row);
         for (int64_t first = 0; first < g->k; first += DEPTH) {
             factors f = factors_of(g, a, row, rows, first, memory);
-            f.b_step = COLUMNS;
-            for (int64_t column = 0; column < g->n; column += COLUMNS) {
-                f.b = panels + column * g->k + first * COLUMNS;
-                multiply_panel(rows, COLUMNS, f, add || first > 0, c + row * g->ldc + column, g->ldc);
+            f.b_step = GEMM_COLUMNS;
+            for (int64_t column = 0; column < g->n; column += GEMM_COLUMNS) {
+                f.b = panels + column * g->k + first * GEMM_COLUMNS;
+                multiply_panel(rows, GEMM_COLUMNS, f, add || first > 0, c + row * g->ldc + column, g->ldc);
             }
         }
     }

@@ -13,9 +13,9 @@
 #define CACHE_LINE ((int64_t)(64 / sizeof(real)))
 
 /* A tile takes up 24 of the 32 registers of AVX-512, and 12 of 16 otherwise. */
-#define ROWS (VECTOR_BYTES == 64 ? 12 : 4)
-#define VECTORS (VECTOR_BYTES == 64 ? 2 : 3)
-#define COLUMNS (VECTORS * VECTOR_LANES)
+#define GEMM_ROWS (VECTOR_BYTES == 64 ? 12 : 4)
+#define GEMM_VECTORS (VECTOR_BYTES == 64 ? 2 : 3)
+#define GEMM_COLUMNS (GEMM_VECTORS * VECTOR_LANES)
 
 /* The smallest number that is not 0, and the largest one, without signs (products/exact_tile.h). */
 typedef struct range {

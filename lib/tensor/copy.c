@@ -62,7 +62,7 @@ void tg_fill_values(tg_tensor *x, double value)
 
 /* ---- dtypes: parts of the values pass through double, which holds each of them exactly ---- */
 
-enum { PART = 256 };
+enum { COPY_PART = 256 };
 
 /* Returns a value clamped to [low,high], and 0 for NaN: in C the conversion of a float that does not fit an integer is
  * undefined. */
@@ -127,10 +127,10 @@ void tg_convert(void *out, tg_dtype to, const void *in, tg_dtype from, int64_t c
         }
         return;
     }
-    for (int64_t i = 0; i < count; i += PART) {
-        double part[PART];
+    for (int64_t i = 0; i < count; i += COPY_PART) {
+        double part[COPY_PART];
         double *values = to == TG_F64 ? (double *)out + i : part;
-        int n = count - i < PART ? (int)(count - i) : PART;
+        int n = count - i < COPY_PART ? (int)(count - i) : COPY_PART;
         load(values, in, from, i, n);
         if (to != TG_F64) {
             store(out, to, values, i, n);

@@ -16,7 +16,7 @@ typedef uint32_t word __attribute__((may_alias));
 typedef uint64_t word __attribute__((may_alias));
 #endif
 
-static inline void put(void *to, int64_t at, word value, bool add)
+static inline void move_value(void *to, int64_t at, word value, bool add)
 {
     if (add) {
         real more;
@@ -36,14 +36,14 @@ static inline void move_values(void *restrict to, int64_t to_stride, const word 
                                int64_t n, bool add)
 {
     for (int64_t i = 0; i < n; i++) {
-        put(to, i * to_stride, from[i * from_stride], add);
+        move_value(to, i * to_stride, from[i * from_stride], add);
     }
 }
 
 /* Moves n values to a contiguous row. */
 static inline void move_to_row(void *to, const word *from, int64_t stride, int64_t n, bool add)
 {
-    enum { GROUP = 4 };
+    enum { MOVE_GROUP = 4 };
     int64_t i = 0;
     switch (stride) {
     case 0: move_values(to, 1, from, 0, n, add); return;
@@ -52,8 +52,8 @@ static inline void move_to_row(void *to, const word *from, int64_t stride, int64
     case 2: move_values(to, 1, from, 2, n, add); return;
     case 4: move_values(to, 1, from, 4, n, add); return;
     default:
-        for (; i + GROUP <= n; i += GROUP) {
-            move_values(to_word(to, i), 1, from + i * stride, stride, GROUP, add);
+        for (; i + MOVE_GROUP <= n; i += MOVE_GROUP) {
+            move_values(to_word(to, i), 1, from + i * stride, stride, MOVE_GROUP, add);
         }
         move_values(to_word(to, i), 1, from + i * stride, stride, n - i, add);
     }

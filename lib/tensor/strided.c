@@ -5,7 +5,12 @@
 
 /* A tile: a line of memory of each row of the target, and eight of each row of the source. The most columns of a row of
  * tiles, and the most values of a row or of some rows, that are one piece of work. */
-enum { TILE_ROWS = 512 / sizeof(word), TILE_COLUMNS = 64 / sizeof(word), STRIP = 256, PIECE = 4096 };
+enum {
+    STRIDED_ROWS = 512 / sizeof(word),
+    STRIDED_COLUMNS = 64 / sizeof(word),
+    STRIDED_STRIP = 256,
+    STRIDED_PIECE = 4096
+};
 
 /* Two axes of a block: their sizes and strides. */
 typedef struct plane {
@@ -17,25 +22,25 @@ typedef struct plane {
 static inline void move_tile(const plane *p, int64_t rows, int64_t columns, void *restrict to,
                              const word *restrict from, bool plain, bool ahead, bool add)
 {
-    word tile[TILE_ROWS][TILE_COLUMNS], lines[TILE_COLUMNS][TILE_ROWS];
-    for (int64_t c = 0; ahead && c < TILE_COLUMNS; c++) {
-        tg_prefetch_row(from + (c + TILE_COLUMNS) * p->from[1], (size_t)rows * sizeof *from);
+    word tile[STRIDED_ROWS][STRIDED_COLUMNS], lines[STRIDED_COLUMNS][STRIDED_ROWS];
+    for (int64_t c = 0; ahead && c < STRIDED_COLUMNS; c++) {
+        tg_prefetch_row(from + (c + STRIDED_COLUMNS) * p->from[1], (size_t)rows * sizeof *from);
     }
     if (plain) {
-        transpose_tile(tile[0], TILE_COLUMNS, from, p->from[1], rows, columns);
+        transpose_tile(tile[0], STRIDED_COLUMNS, from, p->from[1], rows, columns);
     } else {
         for (int64_t c = 0; c < columns; c++) {
             copy_to_row(lines[c], from + c * p->from[1], p->from[0], rows);
         }
-        transpose_tile(tile[0], TILE_COLUMNS, lines[0], TILE_ROWS, rows, columns);
+        transpose_tile(tile[0], STRIDED_COLUMNS, lines[0], STRIDED_ROWS, rows, columns);
     }
     const int64_t to_step = plain ? 1 : p->to[1];
     for (int64_t r = 0; r < rows; r++) {
         if (ahead) {
-            __builtin_prefetch(to_word(to, r * p->to[0] + TILE_COLUMNS), 1);
+            __builtin_prefetch(to_word(to, r * p->to[0] + STRIDED_COLUMNS), 1);
         }
         for (int64_t c = 0; c < columns; c++) {
-            put(to, r * p->to[0] + c * to_step, tile[r][c], add);
+            move_value(to, r * p->to[0] + c * to_step, tile[r][c], add);
         }
     }
 }
@@ -43,16 +48,16 @@ static inline void move_tile(const plane *p, int64_t rows, int64_t columns, void
 static inline void move_tiles(const plane *p, int64_t rows, int64_t columns, void *to, const word *from, bool add)
 {
     const bool plain = p->to[1] == 1 && p->from[0] == 1;
-    for (int64_t c = 0; c < columns; c += TILE_COLUMNS) {
+    for (int64_t c = 0; c < columns; c += STRIDED_COLUMNS) {
         const int64_t left = columns - c;
         void *tile_to = to_word(to, c * p->to[1]);
         const word *tile_from = from + c * p->from[1];
-        if (plain && left >= 2 * TILE_COLUMNS) {
-            move_tile(p, rows, TILE_COLUMNS, tile_to, tile_from, true, true, add);
+        if (plain && left >= 2 * STRIDED_COLUMNS) {
+            move_tile(p, rows, STRIDED_COLUMNS, tile_to, tile_from, true, true, add);
         } else if (plain) {
-            move_tile(p, rows, left < TILE_COLUMNS ? left : TILE_COLUMNS, tile_to, tile_from, true, false, add);
+            move_tile(p, rows, left < STRIDED_COLUMNS ? left : STRIDED_COLUMNS, tile_to, tile_from, true, false, add);
         } else {
-            move_tile(p, rows, left < TILE_COLUMNS ? left : TILE_COLUMNS, tile_to, tile_from, false, false, add);
+            move_tile(p, rows, left < STRIDED_COLUMNS ? left : STRIDED_COLUMNS, tile_to, tile_from, false, false, add);
         }
     }
 }
@@ -141,9 +146,9 @@ static void cut(const tg_walk *walk, pieces *w)
         p->to[0] = walk->stride[rows];
         p->from[0] = walk->other_stride[rows];
     }
-    int64_t most = w->tiled ? STRIP : PIECE;
+    int64_t most = w->tiled ? STRIDED_STRIP : STRIDED_PIECE;
     w->columns = p->size[1] < most ? p->size[1] : most;
-    w->rows = w->tiled ? TILE_ROWS : PIECE / w->columns;
+    w->rows = w->tiled ? STRIDED_ROWS : STRIDED_PIECE / w->columns;
     w->walk.rank = 0;
     w->walk.count = 1;
     for (int axis = 0; axis < last; axis++) {

@@ -20,7 +20,7 @@ typedef struct tg_candidate {
     int32_t left, right; /* the symbols when the pair was added to the heap */
 } candidate;
 
-static bool is_before(const void *context, const void *a, const void *b)
+static bool is_earlier(const void *context, const void *a, const void *b)
 {
     const candidate *x = a, *y = b;
     (void)context;
@@ -40,7 +40,7 @@ static bool offer(tg_encoder *e, const tg_tokenizer *z, int32_t at, int64_t rank
         return false;
     }
     e->heap[e->heap_count++] = (candidate){(int32_t)rank, at, e->symbol[at], e->symbol[next]};
-    tg_heap_up(e->heap, sizeof *e->heap, e->heap_count, is_before, NULL);
+    tg_heap_up(e->heap, sizeof *e->heap, e->heap_count, is_earlier, NULL);
     return true;
 }
 
@@ -49,7 +49,7 @@ static candidate take(tg_encoder *e)
 {
     candidate first = e->heap[0];
     e->heap[0] = e->heap[--e->heap_count];
-    tg_heap_down(e->heap, sizeof *e->heap, e->heap_count, 0, is_before, NULL);
+    tg_heap_down(e->heap, sizeof *e->heap, e->heap_count, 0, is_earlier, NULL);
     return first;
 }
 

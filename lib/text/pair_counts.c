@@ -151,7 +151,7 @@ void tg_pair_counts_release(tg_pair_counts *p, const tg_pair_places *places)
 /* ---- the heap ---- */
 
 /* Returns whether pair a comes before pair b. */
-static bool is_before(const void *context, const void *a, const void *b)
+static bool is_more_frequent(const void *context, const void *a, const void *b)
 {
     const tg_pair_candidate *x = a, *y = b;
     (void)context;
@@ -173,7 +173,7 @@ bool tg_pair_counts_add(tg_pair_counts *p, int32_t left, int32_t right, int64_t 
     p->slots[slot] = (struct tg_pair_slot){count, left, right};
     p->used++;
     p->heap[p->heap_count++] = added;
-    tg_heap_up(p->heap, sizeof *p->heap, p->heap_count, is_before, NULL);
+    tg_heap_up(p->heap, sizeof *p->heap, p->heap_count, is_more_frequent, NULL);
     *out = tg_pair_counts_places(p, &added.places);
     return true;
 }
@@ -185,12 +185,12 @@ bool tg_pair_counts_take(tg_pair_counts *p, tg_pair_candidate *best)
         bool is_known = p->slots[slot].left >= 0;
         if (is_known && p->slots[slot].count != p->heap[0].count) {
             p->heap[0].count = p->slots[slot].count;
-            tg_heap_down(p->heap, sizeof *p->heap, p->heap_count, 0, is_before, NULL);
+            tg_heap_down(p->heap, sizeof *p->heap, p->heap_count, 0, is_more_frequent, NULL);
             continue;
         }
         *best = p->heap[0];
         p->heap[0] = p->heap[--p->heap_count];
-        tg_heap_down(p->heap, sizeof *p->heap, p->heap_count, 0, is_before, NULL);
+        tg_heap_down(p->heap, sizeof *p->heap, p->heap_count, 0, is_more_frequent, NULL);
         if (is_known) {
             remove_slot(p, slot);
             return true;

@@ -13,7 +13,7 @@
 static const char version[] = "#version";
 
 /* The bytes of the shortest line with a merge: "a b" and a newline. */
-#define SHORTEST_LINE 4
+#define SHORTEST_MERGE 4
 
 static bool read_line(tg_vocabulary *v, const char *line, size_t length, size_t number, bool has_ids)
 {
@@ -63,7 +63,7 @@ static bool read_lines(tg_vocabulary *v, bool has_ids)
 /* Reserves memory for all merges and their tokens, but not for a line that is too short for a merge. */
 static bool prepare(tg_vocabulary *v)
 {
-    size_t lines = 1, most = v->length / SHORTEST_LINE + 1;
+    size_t lines = 1, most = v->length / SHORTEST_MERGE + 1;
     for (size_t i = 0; i < v->length; i++) {
         lines += v->text[i] == '\n';
     }

@@ -12,7 +12,7 @@
 #include "text/vocabulary.h"
 
 /* The bytes of the shortest line: "QQ== 0" and a newline. */
-#define SHORTEST_LINE 7
+#define SHORTEST_RANK 7
 
 typedef struct ranked_token {
     uint32_t at, length, line; /* the decoded bytes, in the text; and the number of the line */
@@ -133,7 +133,7 @@ static bool read_lines(tg_vocabulary *v, rank_list *list)
     for (size_t i = 0; i < v->length; i++) {
         lines += v->text[i] == '\n';
     }
-    size_t most = v->length / SHORTEST_LINE + 1;
+    size_t most = v->length / SHORTEST_RANK + 1;
     list->tokens = tg_alloc(lines < most ? lines : most, sizeof *list->tokens);
     if (!list->tokens) {
         return tg_vocabulary_out_of_memory(v);

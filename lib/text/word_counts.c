@@ -19,8 +19,8 @@ typedef struct tg_word_part {
     tg_error error;
 } word_part;
 
-#define FIRST_BLOCK ((size_t)1 << 12)
-#define LARGEST_BLOCK ((size_t)1 << 20)
+#define FIRST_WORD_BLOCK ((size_t)1 << 12)
+#define LARGEST_WORD_BLOCK ((size_t)1 << 20)
 
 /* ---- one table ---- */
 
@@ -49,7 +49,9 @@ static const char *copy(tg_word_table *t, const char *bytes, size_t length)
 {
     word_block *block = t->blocks;
     if (!block || block->size - block->used < length) {
-        size_t size = !block ? FIRST_BLOCK : block->size < LARGEST_BLOCK ? 2 * block->size : LARGEST_BLOCK;
+        size_t size = !block                             ? FIRST_WORD_BLOCK
+                      : block->size < LARGEST_WORD_BLOCK ? 2 * block->size
+                                                         : LARGEST_WORD_BLOCK;
         size = size < length ? length : size;
         block = tg_alloc((uint64_t)sizeof *block + size, 1);
         if (!block) {

@@ -14,7 +14,7 @@
 #include <tapegrad/extend.h>
 #include "text/words.h"
 
-#define PIECE ((size_t)1 << 18)
+#define FILE_PIECE ((size_t)1 << 18)
 #define LONGEST_WORD ((size_t)65535)
 #define LONGEST_NUMBER 60
 
@@ -69,7 +69,7 @@ static bool write_rows(tg_file_writer *file, const tg_words *words, const tg_ten
     bool is_written = true;
     for (int64_t row = 0; row < rows && is_written && !text.failed; row++) {
         add_row(&text, tg_words_at(words, (int32_t)row), vectors, row, format);
-        is_written = text.length < PIECE || write_piece(file, &text, error);
+        is_written = text.length < FILE_PIECE || write_piece(file, &text, error);
     }
     is_written = is_written && write_piece(file, &text, error);
     tg_free(text.bytes);
@@ -130,7 +130,7 @@ typedef struct reader {
     tg_file file;
     uint64_t offset; /* of `end` in the file */
     size_t begin, end;
-    char *bytes; /* PIECE */
+    char *bytes; /* FILE_PIECE */
     int64_t rows, width, row;
     tg_error *error;
 } reader;
@@ -142,7 +142,7 @@ static bool fail(const reader *r, const char *problem)
                                      (long long)r->row + 1, (long long)r->rows, problem);
 }
 
-/* Reads on until `needed` <= PIECE bytes are next, or all that the file has. */
+/* Reads on until `needed` <= FILE_PIECE bytes are next, or all that the file has. */
 static bool reserve(reader *r, size_t needed)
 {
     if (r->end - r->begin >= needed || r->offset == r->file.size) {
@@ -152,7 +152,7 @@ static bool reserve(reader *r, size_t needed)
     r->end -= r->begin;
     r->begin = 0;
     uint64_t left = r->file.size - r->offset;
-    size_t length = left < PIECE - r->end ? (size_t)left : PIECE - r->end;
+    size_t length = left < FILE_PIECE - r->end ? (size_t)left : FILE_PIECE - r->end;
     if (!tg_file_read(&r->file, r->offset, r->bytes + r->end, length, r->error)) {
         return false;
     }
@@ -389,7 +389,7 @@ static bool take_rows(reader *r, tg_vectors_format format, tg_words *words, floa
 /* Reads the open file. */
 static bool read_file(reader *r, tg_vectors_format format, tg_words *words, tg_tensor **vectors)
 {
-    r->bytes = tg_alloc(PIECE, 1);
+    r->bytes = tg_alloc(FILE_PIECE, 1);
     if (!r->bytes || !words) {
         return tg_error_set(r->error, TG_ERROR_MEMORY, "%s: out of memory", opens);
     }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Of a gradient by rows, the first rows are written. */
-#define ROWS 4
+#define PRINTED_ROWS 4
 
 /* ---- texts of values ---- */
 
@@ -74,12 +74,12 @@ static void add_rows(tg_text_buffer *out, const tg_graph *g, const tg_tensor *x,
         for (int64_t k = 0; old && k < rows.width; k++) {
             changed |= value_of(row, dtype, k) != old[k];
         }
-        if (changed && written++ < ROWS) {
+        if (changed && written++ < PRINTED_ROWS) {
             tg_text_add_format(out, "%srow %" PRId32 " ", written > 1 ? ", " : "", rows.ids[i]);
             add_array(out, row, dtype, rows.width, most, old);
         }
     }
-    if (written > ROWS) {
+    if (written > PRINTED_ROWS) {
         tg_text_add_format(out, ", ... (%" PRId64 " rows)", written);
     }
     tg_text_add(out, written == 0 ? "no row" : "");

@@ -15,7 +15,7 @@
 
 static const char call[] = "json_document_open";
 
-#define MOST_DEPTH 64
+#define MOST_NESTING 64
 
 struct tg_json_value {
     const tg_json_document *document;
@@ -140,8 +140,8 @@ static bool read_container(parser *p, tg_json_value container, int depth)
 {
     tg_json *j = &p->json;
     bool is_object = container.kind == TG_JSON_OBJECT;
-    if (depth == MOST_DEPTH) {
-        return tg_json_fail(j, j->at, "more than %d objects and arrays inside of each other", MOST_DEPTH);
+    if (depth == MOST_NESTING) {
+        return tg_json_fail(j, j->at, "more than %d objects and arrays inside of each other", MOST_NESTING);
     }
     size_t first = p->document->count, members = 0;
     tg_json_text key = {NULL, 0};

@@ -15,8 +15,8 @@
 #include <tapegrad/op.h>
 
 #define FIRST_LINE "tapegrad ledger 1\n"
-#define LINE 1024
-/* The bytes of an op's name with its NUL, so that a line fits into LINE bytes. */
+#define LEDGER_LINE 1024
+/* The bytes of an op's name with its NUL, so that a line fits into LEDGER_LINE bytes. */
 #define NAME 201
 #define FIELDS 9
 
@@ -146,7 +146,7 @@ typedef struct reader {
     FILE *file;
     const char *name;
     int64_t line;
-    char text[LINE];
+    char text[LEDGER_LINE];
     const char *fields[FIELDS];
     char flaw[120]; /* the reason why the line is invalid: a sentence, or the name and the text of a field */
     double sum, size;

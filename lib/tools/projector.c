@@ -14,7 +14,7 @@
 static const char call[] = "tensorboard_add_embedding";
 
 /* A table's text is written in portions of at least this many bytes. */
-#define PORTION 8192
+#define ROWS_PORTION 8192
 
 static bool out_of_memory(const char *path, tg_error *error)
 {
@@ -38,7 +38,7 @@ static int64_t write_rows(tg_file_writer *file, const tg_tensor *table, int64_t 
 {
     int64_t rows = tg_tensor_size(table, 0), width = tg_tensor_size(table, 1);
     bool is_f32 = tg_tensor_dtype(table) == TG_F32;
-    for (text->length = 0; row < rows && text->length < PORTION && !text->failed; row++) {
+    for (text->length = 0; row < rows && text->length < ROWS_PORTION && !text->failed; row++) {
         for (int64_t i = 0; i < width; i++) {
             double value = tg_tensor_value_at(table, row * width + i);
             if (!isfinite(value)) {

@@ -8,6 +8,6 @@ double quotient_f64(double x, double c);
 
 double quotient_f64(double x, double c)
 {
-    const divisor d = divisor_of(c);
+    const divisor d = tg_divisor_of(c);
     return quotient(x, &d);
 }

@@ -30,7 +30,7 @@ static double divisor_number(int i)
 
 static void check(double x, double c)
 {
-    const divisor d = divisor_of((float)c);
+    const divisor d = tg_divisor_of((float)c);
     float found = quotient((float)x, &d), expected = (float)x / (float)c;
     if (found != expected) {
         fail_msg("%a / %a is %a, not %a", (double)(float)x, (double)(float)c, (double)found, (double)expected);
@@ -61,7 +61,7 @@ static void test_special_values(void **state)
         double c = divisor_number(i);
         check(0, c);
         check((double)INFINITY, c);
-        const divisor d = divisor_of((float)c);
+        const divisor d = tg_divisor_of((float)c);
         assert_true(isnan(quotient(NAN, &d)) && isnan(quotient_f64((double)NAN, c)));
         assert_false(signbit(quotient(0, &d)) || signbit(quotient_f64(0, c)));
     }

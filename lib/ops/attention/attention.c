@@ -47,7 +47,7 @@ static void add_scores(const attention *a, real *scores, int64_t n, running_row 
 }
 
 /* Adds the values of `columns` keys, weighted by the tile. */
-static void add_values(const attention *a, const row_block *b, int64_t first, int64_t columns, const real *tile,
+static void add_values(const attention *a, const attention_block *b, int64_t first, int64_t columns, const real *tile,
                        real *y)
 {
     tg_gemm mix = {b->rows, a->width, columns, .lda = columns, .ldb = a->lv, .ldc = a->width};
@@ -58,10 +58,10 @@ static void add_values(const attention *a, const row_block *b, int64_t first, in
     }
 }
 
-static void forward_of_block(const attention *a, const row_block *b)
+static void forward_of_block(const attention *a, const attention_block *b)
 {
     real tile[TILES_TOGETHER * TILE_VALUES], *y = (real *)a->y + b->row * a->width;
-    running_row running[TILE_ROWS];
+    running_row running[ATTENTION_TILE];
     memset(y, 0, (size_t)(b->rows * a->width) * sizeof(real));
     for (int64_t i = 0; i < b->rows; i++) {
         running[i] = (running_row){-(real)INFINITY, 0};
@@ -95,7 +95,7 @@ static void forward_of_blocks(void *context, int64_t begin, int64_t end)
 {
     const attention *a = context;
     for (int64_t i = begin; i < end; i++) {
-        row_block b = block_of(a, i / a->blocks, i % a->blocks);
+        attention_block b = attention_block_of(a, i / a->blocks, i % a->blocks);
         forward_of_block(a, &b);
     }
 }
@@ -107,7 +107,7 @@ void KERNEL(tg_attention_forward)(const tg_op_call *call)
         double p = ((const attention_attributes *)call->attributes)->p;
         tg_rng_bernoulli_bits(call->rng, (uint8_t *)a.bits, weight_rows_of(call) * a.keys, 1 - p);
     }
-    tg_parallel_for(a.batches * a.blocks, 1 + TG_GRAIN / (TILE_ROWS * a.keys + 1), forward_of_blocks, &a);
+    tg_parallel_for(a.batches * a.blocks, 1 + TG_GRAIN / (ATTENTION_TILE * a.keys + 1), forward_of_blocks, &a);
 }
 
 #ifdef TG_ONCE
@@ -132,7 +132,7 @@ static bool attention_shape(tg_op_call *call)
 {
     const tg_tensor *q = call->inputs[0], *k = call->inputs[1];
     const attention_attributes *a = call->attributes;
-    int64_t rows = rows_of(q), keys = k->shape[k->rank - 2];
+    int64_t rows = attention_rows_of(q), keys = k->shape[k->rank - 2];
     size_t size = tg_size_of(q->dtype);
     return tg_op_output(call, 0, tg_dtype_of(q), tg_shape_of(q)) && tg_op_save(call, rows, size) &&
            tg_op_save(call, rows, size) && (a->p == 0 || save_bits(call, weight_rows_of(call), keys));

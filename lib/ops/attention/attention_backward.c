@@ -65,8 +65,8 @@ static void add_to_bias(const gradients *g, const real *drow, int64_t n, int64_t
 }
 
 /* Replaces the products q k^T in `tile` by P m, and dy v^T in `dtile` by scale dS. */
-static void gradient_of_tile(const attention *a, const row_block *b, const gradients *g, const real *r, int64_t first,
-                             int64_t columns, real *tile, real *dtile)
+static void gradient_of_tile(const attention *a, const attention_block *b, const gradients *g, const real *r,
+                             int64_t first, int64_t columns, real *tile, real *dtile)
 {
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = tile + i * columns, *drow = dtile + i * columns;
@@ -90,9 +90,9 @@ static void gradient_of_tile(const attention *a, const row_block *b, const gradi
     }
 }
 
-static void backward_of_block(const attention *a, const row_block *b, const gradients *g)
+static void backward_of_block(const attention *a, const attention_block *b, const gradients *g)
 {
-    real tile[TILE_VALUES], dtile[TILE_VALUES], r[TILE_ROWS];
+    real tile[TILE_VALUES], dtile[TILE_VALUES], r[ATTENTION_TILE];
     const int64_t width = a->width, rows = b->rows;
     const real *y = a->y + b->row * width, *dy = a->dy + b->row * width;
     for (int64_t i = 0; i < rows; i++) {
@@ -128,7 +128,7 @@ static void backward_of_matrix(const attention *a, int64_t batch)
 {
     gradients g = gradients_of(a, batch);
     for (int64_t block = 0; block < a->blocks; block++) {
-        row_block b = block_of(a, batch, block);
+        attention_block b = attention_block_of(a, batch, block);
         backward_of_block(a, &b, &g);
     }
 }

@@ -26,8 +26,8 @@ typedef struct attention_attributes {
 
 /* The most rows of a tile, and the most values. Forward visits a few tiles together, because softmax and the product
  * with the values take less time for long rows. */
-#define TILE_ROWS 64
-#define TILE_VALUES (TILE_ROWS * TILE_ROWS)
+#define ATTENTION_TILE 64
+#define TILE_VALUES (ATTENTION_TILE * ATTENTION_TILE)
 #define TILES_TOGETHER (16 / (int)sizeof(real))
 
 /* One call. The saved memory holds the maximum of each row, then the logarithm of its sum, and then, with dropout, one
@@ -46,7 +46,7 @@ typedef struct attention {
 } attention;
 
 /* Rows first .. first + rows - 1 of matrix `batch`, in tiles of `columns` keys. */
-typedef struct row_block {
+typedef struct attention_block {
     int64_t batch, first, rows, columns;
     int64_t row;        /* the index of the first row among those of all matrices */
     int64_t weight_row; /* the same among those of the weights */
@@ -55,10 +55,10 @@ typedef struct row_block {
     const uint8_t *mask; /* the mask of the sequence's keys, or NULL */
     int64_t end_key;     /* the mask removes all keys from here on */
     int64_t visible;     /* the number of keys up to the last one that the last row attends to */
-} row_block;
+} attention_block;
 
 /* Returns the number of rows that have values. */
-static inline int64_t rows_of(const tg_tensor *queries)
+static inline int64_t attention_rows_of(const tg_tensor *queries)
 {
     int64_t width = queries->shape[queries->rank - 1];
     return width > 0 ? queries->count / width : 0;
@@ -112,23 +112,23 @@ static inline attention attention_of(const tg_op_call *call)
                    .causal = attributes->causal};
     int64_t matrix = a.queries * a.width;
     a.batches = matrix > 0 ? q->count / matrix : 0;
-    a.blocks = (a.queries + TILE_ROWS - 1) / TILE_ROWS;
+    a.blocks = (a.queries + ATTENTION_TILE - 1) / ATTENTION_TILE;
     a.lbias = a.bias ? tg_row_distance(a.bias) : 0;
     a.factor = 1 / (real)(1 - attributes->p);
     bool dropped = attributes->p > 0 && call->saved; /* without rows nothing is saved */
-    a.log_sums = call->saved ? a.maxima + rows_of(q) : NULL;
-    a.bits = dropped ? (const uint8_t *)(a.log_sums + rows_of(q)) : NULL;
+    a.log_sums = call->saved ? a.maxima + attention_rows_of(q) : NULL;
+    a.bits = dropped ? (const uint8_t *)(a.log_sums + attention_rows_of(q)) : NULL;
     return a;
 }
 
 /* Returns the number of keys up to the last one that row i of the block attends to. */
-static inline int64_t visible_to_row(const attention *a, const row_block *b, int64_t i)
+static inline int64_t visible_to_row(const attention *a, const attention_block *b, int64_t i)
 {
     int64_t past = a->causal ? a->keys - a->queries + b->first + i + 1 : a->keys;
     return past < b->end_key ? past : b->end_key;
 }
 
-static inline void find_keys(const attention *a, row_block *b)
+static inline void find_keys(const attention *a, attention_block *b)
 {
     b->end_key = a->keys;
     if (a->mask) {
@@ -141,11 +141,11 @@ static inline void find_keys(const attention *a, row_block *b)
     b->visible = visible_to_row(a, b, b->rows - 1);
 }
 
-static inline row_block block_of(const attention *a, int64_t batch, int64_t block)
+static inline attention_block attention_block_of(const attention *a, int64_t batch, int64_t block)
 {
     const tg_tensor *const *inputs = (const tg_tensor *const *)a->call->inputs;
-    row_block b = {.batch = batch, .first = block * TILE_ROWS};
-    b.rows = a->queries - b.first < TILE_ROWS ? a->queries - b.first : TILE_ROWS;
+    attention_block b = {.batch = batch, .first = block * ATTENTION_TILE};
+    b.rows = a->queries - b.first < ATTENTION_TILE ? a->queries - b.first : ATTENTION_TILE;
     b.columns = TILE_VALUES / b.rows / 16 * 16;
     b.row = batch * a->queries + b.first;
     b.weight_row = weight_matrix_of(a->call, batch) * a->queries + b.first;
@@ -162,7 +162,8 @@ static inline row_block block_of(const attention *a, int64_t batch, int64_t bloc
 
 /* Computes the products of the queries with `columns` keys, for each tile alone. Backward computes them again, and they
  * must have the bits of forward: where scores are large, a last bit more would multiply the weights. */
-static inline void multiply_keys(const attention *a, const row_block *b, int64_t first, int64_t columns, real *scores)
+static inline void multiply_keys(const attention *a, const attention_block *b, int64_t first, int64_t columns,
+                                 real *scores)
 {
     for (int64_t c = 0; c < columns; c += b->columns) {
         const real *k = b->k + (first + c) * a->lk;
@@ -177,14 +178,15 @@ static inline void multiply_keys(const attention *a, const row_block *b, int64_t
 }
 
 /* Returns how many of the columns first .. first + columns - 1 row i of the block may attend to. */
-static inline int64_t visible_in_tile(const attention *a, const row_block *b, int64_t i, int64_t first, int64_t columns)
+static inline int64_t visible_in_tile(const attention *a, const attention_block *b, int64_t i, int64_t first,
+                                      int64_t columns)
 {
     int64_t n = visible_to_row(a, b, i) - first;
     return n < 0 ? 0 : n < columns ? n : columns;
 }
 
 /* Multiplies n values, which belong to row i from column `first` on, by the mask of dropout. */
-static inline void drop(const attention *a, const row_block *b, int64_t i, int64_t first, int64_t n, real *row)
+static inline void drop(const attention *a, const attention_block *b, int64_t i, int64_t first, int64_t n, real *row)
 {
     if (a->bits) {
         mask_values(a->bits, (b->weight_row + i) * a->keys + first, a->factor, row, n, row);
@@ -192,7 +194,8 @@ static inline void drop(const attention *a, const row_block *b, int64_t i, int64
 }
 
 /* Turns n products of row i into scores: scales them, adds the bias, and removes masked keys. */
-static inline void score_row(const attention *a, const row_block *b, int64_t i, int64_t first, int64_t n, real *row)
+static inline void score_row(const attention *a, const attention_block *b, int64_t i, int64_t first, int64_t n,
+                             real *row)
 {
     for (int64_t j = 0; j < n; j++) {
         row[j] *= a->scale;

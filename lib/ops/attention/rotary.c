@@ -84,12 +84,12 @@ typedef struct angles {
 /* Computes the cosines and sines of the positions start + begin .. start + end - 1. */
 static void turn_positions(void *context, int64_t begin, int64_t end)
 {
-    enum { PART = 64 };
+    enum { ROTARY_PART = 64 };
     const angles *a = context;
     for (int64_t t = begin; t < end; t++) {
-        for (int64_t i = 0; i < a->pairs; i += PART) {
-            double angle[PART], cosines[PART], sines[PART];
-            const int64_t n = a->pairs - i < PART ? a->pairs - i : PART, at = t * a->pairs + i;
+        for (int64_t i = 0; i < a->pairs; i += ROTARY_PART) {
+            double angle[ROTARY_PART], cosines[ROTARY_PART], sines[ROTARY_PART];
+            const int64_t n = a->pairs - i < ROTARY_PART ? a->pairs - i : ROTARY_PART, at = t * a->pairs + i;
             for (int64_t k = 0; k < n; k++) {
                 angle[k] = (double)(a->start + t) * a->frequency[i + k];
             }

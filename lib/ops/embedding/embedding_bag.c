@@ -91,13 +91,13 @@ static void take_maximum(const bags *b, int64_t bag, int64_t i, bool first)
 }
 
 /* The entries that are added at once, so that y is read and written once for them. */
-enum { TOGETHER = 4 };
+enum { BAG_TOGETHER = 4 };
 
 /* Adds `count` rows to y, one after the other; they are multiplied by the weights, unless these are NULL. */
 static inline void add_rows(const real *const *rows, const real *weights, int64_t count, int64_t width,
                             real *restrict y)
 {
-    if (count == TOGETHER && !weights) {
+    if (count == BAG_TOGETHER && !weights) {
         const real *x0 = rows[0], *x1 = rows[1], *x2 = rows[2], *x3 = rows[3];
         for (int64_t c = 0; c < width; c++) {
             y[c] = (((y[c] + x0[c]) + x1[c]) + x2[c]) + x3[c];
@@ -115,18 +115,18 @@ static inline void add_rows(const real *const *rows, const real *weights, int64_
 /* Adds the entries of a bag to y, those of the padding row left out. */
 static void add_bag(const bags *b, int64_t bag, real *y)
 {
-    const real *rows[TOGETHER];
-    real weights[TOGETHER];
+    const real *rows[BAG_TOGETHER];
+    real weights[BAG_TOGETHER];
     int64_t count = 0;
     for (int64_t i = bag_begin(b, bag), end = bag_begin(b, bag + 1); i < end; i++) {
         if (b->ids[i] != b->a.padding) {
             weights[count] = b->weights ? b->weights[i] : 1;
             rows[count++] = row_of(b, i);
         }
-        if (i + TOGETHER < b->entries) {
-            tg_prefetch_row(row_of(b, i + TOGETHER), (size_t)b->width * sizeof(real));
+        if (i + BAG_TOGETHER < b->entries) {
+            tg_prefetch_row(row_of(b, i + BAG_TOGETHER), (size_t)b->width * sizeof(real));
         }
-        if (count == TOGETHER) {
+        if (count == BAG_TOGETHER) {
             add_rows(rows, b->weights ? weights : NULL, count, b->width, y);
             count = 0;
         }

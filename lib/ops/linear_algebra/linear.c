@@ -67,7 +67,7 @@ void KERNEL(tg_linear_forward)(const tg_op_call *call)
     tg_products p = products_of(m.rows, m.in, m.out, m.bias);
     tg_factors f = tg_factors_of(call, tg_rounded_factors(call, m.rows, m.out, m.in));
     const void *x = tg_input_factor(&f, 0), *weight = tg_input_factor(&f, 1);
-    multiply(&f, &p.forward, x, weight, p.forward_adds, m.y, false);
+    product_multiply(&f, &p.forward, x, weight, p.forward_adds, m.y, false);
 }
 
 static void add_to_bias(void *context, int64_t begin, int64_t end)
@@ -90,10 +90,10 @@ void KERNEL(tg_linear_backward)(const tg_op_call *call)
     tg_factors f = tg_factors_of(call, tg_rounded_factors(call, m.rows, m.out, m.in));
     const void *dy = dx || dweight ? tg_gradient_factor(&f) : NULL;
     if (dx) {
-        multiply(&f, &p.for_a, dy, tg_input_factor(&f, 1), !call->overwrite[0], dx, false);
+        product_multiply(&f, &p.for_a, dy, tg_input_factor(&f, 1), !call->overwrite[0], dx, false);
     }
     if (dweight) {
-        multiply(&f, &p.for_b, dy, tg_input_factor(&f, 0), !call->overwrite[1], dweight, false);
+        product_multiply(&f, &p.for_b, dy, tg_input_factor(&f, 0), !call->overwrite[1], dweight, false);
     }
     m.dbias = m.bias ? call->input_gradients[2] : NULL;
     if (m.dbias) {

@@ -173,9 +173,9 @@ static void multiply_batches(void *context, int64_t begin, int64_t end)
 {
     const products *x = context;
     for (int64_t i = begin; i < end; i++) {
-        multiply(x->factors, x->g, factor_at(x->factors, x->a, start(x->p, x->of_a, i)),
-                 factor_at(x->factors, x->b, start(x->p, x->of_b, i)), adds_to(x->overwrite, x->p, x->of_c, i),
-                 x->c + start(x->p, x->of_c, i), x->in_thread);
+        product_multiply(x->factors, x->g, factor_at(x->factors, x->a, start(x->p, x->of_a, i)),
+                         factor_at(x->factors, x->b, start(x->p, x->of_b, i)), adds_to(x->overwrite, x->p, x->of_c, i),
+                         x->c + start(x->p, x->of_c, i), x->in_thread);
     }
 }
 

@@ -68,8 +68,8 @@ static inline const void *factor_at(const tg_factors *f, const void *factor, int
 }
 
 /* Computes C = A B, or with `add` C += A B, of two factors; with `in_thread` in the calling thread. */
-static inline void multiply(const tg_factors *f, const tg_gemm *g, const void *a, const void *b, bool add, real *c,
-                            bool in_thread)
+static inline void product_multiply(const tg_factors *f, const tg_gemm *g, const void *a, const void *b, bool add,
+                                    real *c, bool in_thread)
 {
     if (f->kind == TG_ROUNDED_BF16) {
         tg_onednn_run(f->call->tape->onednn, g, add, a, b, (void *)c);

@@ -18,7 +18,7 @@ typedef struct cosine_attributes {
 TG_DECLARE_KERNEL(tg_cosine_similarity_forward);
 TG_DECLARE_KERNEL(tg_cosine_similarity_backward);
 
-enum { LINES = 16 }; /* the most that are visited together */
+enum { COSINE_LINES = 16 }; /* the most that are visited together */
 
 /* The walk visits the lines; it has the strides of both inputs. */
 typedef struct cosines {
@@ -33,7 +33,7 @@ typedef struct cosines {
 
 /* The results of some lines. */
 typedef struct line_results {
-    double y[LINES], norm[2][LINES], limited[2][LINES]; /* a.b / (A B), |a| and |b|, A and B */
+    double y[COSINE_LINES], norm[2][COSINE_LINES], limited[2][COSINE_LINES]; /* a.b / (A B), |a| and |b|, A and B */
 } line_results;
 
 static cosines cosines_of(const tg_op_call *call)
@@ -59,7 +59,8 @@ static cosines cosines_of(const tg_op_call *call)
 /* Returns how many lines from the cursor on, at most `most`, are side by side in both inputs and in the gradients. */
 static int64_t lines_at(const cosines *c, const tg_cursor *at, int64_t line, int64_t most)
 {
-    int64_t left = c->axis.inner - line % c->axis.inner, n = tg_walk_run(&c->walk, at, most < LINES ? most : LINES);
+    int64_t left = c->axis.inner - line % c->axis.inner,
+            n = tg_walk_run(&c->walk, at, most < COSINE_LINES ? most : COSINE_LINES);
     bool neighbors = tg_walk_stride(&c->walk) == 1 && tg_walk_other_stride(&c->walk) == 1;
     return neighbors ? (n < left ? n : left) : 1;
 }
@@ -67,7 +68,7 @@ static int64_t lines_at(const cosines *c, const tg_cursor *at, int64_t line, int
 /* Computes the results of n lines. */
 static inline void reduce_lines(const cosines *c, const real *a, const real *b, int64_t n, line_results *lines)
 {
-    double ab[LINES] = {0}, aa[LINES] = {0}, bb[LINES] = {0};
+    double ab[COSINE_LINES] = {0}, aa[COSINE_LINES] = {0}, bb[COSINE_LINES] = {0};
     for (int64_t i = 0; i < c->axis.size; i++) {
         for (int64_t k = 0; k < n; k++) {
             double a_i = (double)a[i * c->stride[0] + k], b_i = (double)b[i * c->stride[1] + k];
@@ -130,7 +131,7 @@ static void similarity_gradients(void *context, int64_t begin, int64_t end)
         n = lines_at(c, &at, line, end - line);
         reduce_lines(c, x[0], x[1], n, &lines);
         for (int side = 0; side < 2; side++) {
-            double own[LINES], other[LINES];
+            double own[COSINE_LINES], other[COSINE_LINES];
             for (int64_t k = 0; k < n; k++) {
                 double scale = (double)c->dy[line + k] / lines.limited[side][k], norm = lines.norm[side][k];
                 /* NaN if a norm is not finite */

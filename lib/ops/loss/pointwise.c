@@ -10,8 +10,6 @@
 
 #include "ops/lanes.h"
 
-#define CHUNK TG_ELEMENTWISE_CHUNK
-
 typedef struct loss_loop {
     const tg_op_call *call;
     tg_chunk_kernel *kernel;
@@ -40,9 +38,10 @@ static void set_up(loss_loop *l, const tg_op_call *call)
 }
 
 /* Returns the inputs of a chunk. Those that are not plain are copied to `gathered`. */
-static tg_chunk chunk_at(const loss_loop *l, int64_t begin, real gathered[][CHUNK])
+static tg_chunk chunk_at(const loss_loop *l, int64_t begin, real gathered[][TG_ELEMENTWISE_CHUNK])
 {
-    tg_chunk k = {.n = l->count - begin < CHUNK ? l->count - begin : CHUNK, .attributes = l->call->attributes};
+    tg_chunk k = {.n = l->count - begin < TG_ELEMENTWISE_CHUNK ? l->count - begin : TG_ELEMENTWISE_CHUNK,
+                  .attributes = l->call->attributes};
     for (int i = 0; i < l->call->input_count; i++) {
         const tg_tensor *x = l->call->inputs[i];
         k.in[i] = gathered[i];
@@ -58,9 +57,9 @@ static tg_chunk chunk_at(const loss_loop *l, int64_t begin, real gathered[][CHUN
 static void sum_chunks(void *context, int64_t begin, int64_t end)
 {
     const loss_loop *l = context;
-    real gathered[TG_ELEMENTWISE_INPUTS][CHUNK], losses[CHUNK];
+    real gathered[TG_ELEMENTWISE_INPUTS][TG_ELEMENTWISE_CHUNK], losses[TG_ELEMENTWISE_CHUNK];
     for (int64_t c = begin; c < end; c++) {
-        tg_chunk k = chunk_at(l, c * CHUNK, gathered);
+        tg_chunk k = chunk_at(l, c * TG_ELEMENTWISE_CHUNK, gathered);
         k.out = losses;
         l->kernel(&k);
         l->sums[c] = row_sum(losses, k.n);
@@ -68,11 +67,11 @@ static void sum_chunks(void *context, int64_t begin, int64_t end)
 }
 
 /* Chunks per thread, for the grain of elementwise loops. */
-#define CHUNK_GRAIN (1 + TG_GRAIN / CHUNK)
+#define CHUNK_GRAIN (1 + TG_GRAIN / TG_ELEMENTWISE_CHUNK)
 
 static int64_t chunks_of(int64_t count)
 {
-    return count / CHUNK + (count % CHUNK != 0);
+    return count / TG_ELEMENTWISE_CHUNK + (count % TG_ELEMENTWISE_CHUNK != 0);
 }
 
 static double divisor_of(const tg_op_call *call)
@@ -104,13 +103,14 @@ void KERNEL(tg_loss_forward)(const tg_op_call *call)
 static void gradient_chunks(void *context, int64_t begin, int64_t end)
 {
     const loss_loop *l = context;
-    real gathered[TG_ELEMENTWISE_INPUTS][CHUNK], dl[CHUNK], gradient[CHUNK];
-    for (int64_t i = 0; i < CHUNK; i++) {
+    real gathered[TG_ELEMENTWISE_INPUTS][TG_ELEMENTWISE_CHUNK], dl[TG_ELEMENTWISE_CHUNK],
+        gradient[TG_ELEMENTWISE_CHUNK];
+    for (int64_t i = 0; i < TG_ELEMENTWISE_CHUNK; i++) {
         dl[i] = l->dl;
     }
     for (int64_t c = begin; c < end; c++) {
-        tg_chunk k = chunk_at(l, c * CHUNK, gathered);
-        real *dx = l->dx + c * CHUNK;
+        tg_chunk k = chunk_at(l, c * TG_ELEMENTWISE_CHUNK, gathered);
+        real *dx = l->dx + c * TG_ELEMENTWISE_CHUNK;
         k.dy = dl;
         k.out = l->overwrite ? dx : gradient;
         l->kernel(&k);

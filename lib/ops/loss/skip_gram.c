@@ -32,13 +32,13 @@
 enum { CENTERS, TABLE, TARGETS, CONTEXTS };
 
 /* The largest number of pairs in a group: so few that their rows of U stay in the cache. */
-#define GROUP 8
+#define SKIP_GRAM_GROUP 8
 
 /* Values of a row that are copied at a time, a multiple of LANES. */
-#define PART 256
+#define SKIP_GRAM_PART 256
 
 /* The sort looks at so many bits at a time. */
-enum { DIGIT = 11, DIGITS = 1 << DIGIT };
+enum { SORT_DIGIT = 11, SORT_DIGITS = 1 << SORT_DIGIT };
 
 TG_DECLARE_KERNEL(tg_skip_gram_forward);
 TG_DECLARE_KERNEL(tg_skip_gram_backward);
@@ -63,7 +63,7 @@ static inline int64_t find_groups(const int32_t *centers, int64_t pairs, bool ea
 {
     int64_t groups = 0, last = 0;
     for (int64_t b = 0; b < pairs; b++) {
-        if (b == 0 || each || centers[b] != centers[b - 1] || b - last == GROUP) {
+        if (b == 0 || each || centers[b] != centers[b - 1] || b - last == SKIP_GRAM_GROUP) {
             if (begin) {
                 begin[groups] = (int32_t)b;
             }
@@ -97,7 +97,7 @@ static skip_gram skip_gram_of(const tg_op_call *call)
 /* ---- forward ---- */
 
 /* Returns n values of a row of a table, neighbors, which are copied unless they are that already. */
-static inline const real *neighbors(const real *row, int64_t step, int64_t n, real copy[PART])
+static inline const real *neighbors(const real *row, int64_t step, int64_t n, real copy[SKIP_GRAM_PART])
 {
     if (step == 1) {
         return row;
@@ -109,9 +109,9 @@ static inline const real *neighbors(const real *row, int64_t step, int64_t n, re
 static inline real dot(const real *v, int64_t v_step, const real *u, int64_t u_step, int64_t n)
 {
     real lane[LANES] = {0}, sum = 0;
-    for (int64_t begin = 0; begin < n; begin += PART) {
-        real v_copy[PART], u_copy[PART];
-        const int64_t length = n - begin < PART ? n - begin : PART;
+    for (int64_t begin = 0; begin < n; begin += SKIP_GRAM_PART) {
+        real v_copy[SKIP_GRAM_PART], u_copy[SKIP_GRAM_PART];
+        const int64_t length = n - begin < SKIP_GRAM_PART ? n - begin : SKIP_GRAM_PART;
         const real *a = neighbors(v + begin * v_step, v_step, length, v_copy);
         const real *b = neighbors(u + begin * u_step, u_step, length, u_copy);
         int64_t i = 0;
@@ -181,9 +181,9 @@ static void sum_group(const skip_gram *s, int64_t group)
         const int32_t *targets = s->targets + b * K;
         for (int64_t k = 0; k < K; k++) {
             const real *u = s->U + targets[k] * s->u_strides[0];
-            for (int64_t begin = 0; begin < C && !is_left_out(targets, k); begin += PART) {
-                real copy[PART];
-                const int64_t length = C - begin < PART ? C - begin : PART, step = s->u_strides[1];
+            for (int64_t begin = 0; begin < C && !is_left_out(targets, k); begin += SKIP_GRAM_PART) {
+                real copy[SKIP_GRAM_PART];
+                const int64_t length = C - begin < SKIP_GRAM_PART ? C - begin : SKIP_GRAM_PART, step = s->u_strides[1];
                 add_scaled(sum + begin, neighbors(u + begin * step, step, length, copy), s->g[b * K + k], length,
                            false);
             }
@@ -280,18 +280,18 @@ static void sort_targets(scatter *a, int32_t *other)
             most = a->row[target] > most ? a->row[target] : most;
         }
     }
-    for (int shift = 0; shift < 31 && most >> shift > 0; shift += DIGIT) {
-        int32_t next[DIGITS] = {0}, sum = 0, *from = a->order;
+    for (int shift = 0; shift < 31 && most >> shift > 0; shift += SORT_DIGIT) {
+        int32_t next[SORT_DIGITS] = {0}, sum = 0, *from = a->order;
         for (int64_t i = 0; i < a->count; i++) {
-            next[a->row[from[i]] >> shift & (DIGITS - 1)]++;
+            next[a->row[from[i]] >> shift & (SORT_DIGITS - 1)]++;
         }
-        for (int digit = 0; digit < DIGITS; digit++) {
+        for (int digit = 0; digit < SORT_DIGITS; digit++) {
             const int32_t size = next[digit];
             next[digit] = sum;
             sum += size;
         }
         for (int64_t i = 0; i < a->count; i++) {
-            other[next[a->row[from[i]] >> shift & (DIGITS - 1)]++] = from[i];
+            other[next[a->row[from[i]] >> shift & (SORT_DIGITS - 1)]++] = from[i];
         }
         a->order = other;
         other = from;

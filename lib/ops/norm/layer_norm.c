@@ -5,22 +5,22 @@
  *               dx += r (g - mean(g) - n mean(g n)),    g = dy w
  *
  * (Ba, Kiros and Hinton 2016.) Forward saves m and r of each row, in double; backward recomputes n from x. Sums over a
- * row have LANES lanes of `real`, which are added to sums in double every PART values. So vectors are as long as the
- * processor's, and rounding errors do not grow with the row. The mean that follows from the rounded sum is a center:
- * the mean of the differences from it is added, and its square subtracted from their mean square (Chan, Golub and
- * LeVeque 1983). For equal values the differences and their sums are exact, so x - m and v are 0. m is subtracted in
- * two steps, the nearest `real` and the rest, because the rounding of a mean far from 0 would be large beside the
+ * row have LANES lanes of `real`, which are added to sums in double every ROW_PART values. So vectors are as long as
+ * the processor's, and rounding errors do not grow with the row. The mean that follows from the rounded sum is a
+ * center: the mean of the differences from it is added, and its square subtracted from their mean square (Chan, Golub
+ * and LeVeque 1983). For equal values the differences and their sums are exact, so x - m and v are 0. m is subtracted
+ * in two steps, the nearest `real` and the rest, because the rounding of a mean far from 0 would be large beside the
  * deviations.
  *
- * Threads divide the rows. In backward they divide CHUNKS chunks of rows, and the sums of dw and db over the chunks are
- * added in order, so the bits do not depend on the number of threads. Follows torch.nn.functional.layer_norm over the
- * last axis.
+ * Threads divide the rows. In backward they divide ROW_CHUNKS chunks of rows, and the sums of dw and db over the chunks
+ * are added in order, so the bits do not depend on the number of threads. Follows torch.nn.functional.layer_norm over
+ * the last axis.
  */
 #include "base/vector.h"
 #include "ops/lanes.h"
 
-#define CHUNKS 16
-#define PART (8 * LANES)
+#define ROW_CHUNKS 16
+#define ROW_PART (8 * LANES)
 
 TG_DECLARE_KERNEL(tg_layer_norm_forward);
 TG_DECLARE_KERNEL(tg_layer_norm_backward);
@@ -78,7 +78,7 @@ static inline void add_lanes(double sum[LANES], const real part[LANES])
 }
 
 /* gcc keeps the lanes of one sum in registers, and those of two only as vectors. */
-#define VECTORS (LANES / VECTOR_LANES)
+#define NORM_VECTORS (LANES / VECTOR_LANES)
 
 /* sum_c d_c and sum_c d_c^2, d_c = x_c - center */
 typedef struct difference_sums {
@@ -90,9 +90,9 @@ static inline __attribute__((always_inline)) difference_sums differences_of_row(
     double sum[LANES] = {0}, squares[LANES] = {0};
     int64_t c = 0;
     while (c + LANES <= n) {
-        vector part[VECTORS] = {{0}}, square[VECTORS] = {{0}};
-        for (int64_t end = n - c < PART ? n : c + PART; c + LANES <= end; c += LANES) {
-            for (int v = 0; v < VECTORS; v++) {
+        vector part[NORM_VECTORS] = {{0}}, square[NORM_VECTORS] = {{0}};
+        for (int64_t end = n - c < ROW_PART ? n : c + ROW_PART; c + LANES <= end; c += LANES) {
+            for (int v = 0; v < NORM_VECTORS; v++) {
                 const vector d = *(const vector *)(x + c + v * VECTOR_LANES) - center;
                 part[v] += d;
                 square[v] += d * d;
@@ -153,7 +153,7 @@ static inline gradient_sums sums_of_row(const norm *n, const real *restrict x, c
     int64_t c = 0;
     while (c + LANES <= n->width) {
         real part[LANES] = {0}, product[LANES] = {0};
-        for (int64_t end = n->width - c < PART ? n->width : c + PART; c + LANES <= end; c += LANES) {
+        for (int64_t end = n->width - c < ROW_PART ? n->width : c + ROW_PART; c + LANES <= end; c += LANES) {
             for (int k = 0; k < LANES; k++) {
                 real normal = deviation(x[c + k], m) * factor, g = dy[c + k] * weight[c + k];
                 if (adds) {
@@ -207,7 +207,7 @@ static void gradient_of_chunks(void *context, int64_t begin, int64_t end)
         if (dw) {
             memset(dw, 0, 2 * (size_t)n->width * sizeof(real));
         }
-        for (int64_t row = chunk * n->count / CHUNKS; row < (chunk + 1) * n->count / CHUNKS; row++) {
+        for (int64_t row = chunk * n->count / ROW_CHUNKS; row < (chunk + 1) * n->count / ROW_CHUNKS; row++) {
             gradient_of_row(n, row, dw, db);
         }
     }
@@ -216,7 +216,7 @@ static void gradient_of_chunks(void *context, int64_t begin, int64_t end)
 /* Adds the sums of all chunks, in order. `offset` is that of the first chunk's sums. */
 static void add_chunks(const norm *n, int64_t offset, real *gradient, bool overwrite)
 {
-    for (int64_t chunk = 0; gradient && chunk < CHUNKS; chunk++) {
+    for (int64_t chunk = 0; gradient && chunk < ROW_CHUNKS; chunk++) {
         const real *sums = n->scratch + chunk * 2 * n->width + offset;
         for (int64_t c = 0; c < n->width; c++) {
             gradient[c] = accumulated(overwrite && chunk == 0, gradient[c], sums[c]);
@@ -231,7 +231,7 @@ void KERNEL(tg_layer_norm_backward)(const tg_op_call *call)
     n.dx = call->input_gradients[0];
     n.overwrite = call->overwrite[0];
     n.scratch = call->input_gradients[1] || call->input_gradients[2] ? call->scratch : NULL;
-    tg_parallel_for(CHUNKS, 1 + TG_GRAIN / 4 * CHUNKS / (n.count * n.width + 1), gradient_of_chunks, &n);
+    tg_parallel_for(ROW_CHUNKS, 1 + TG_GRAIN / 4 * ROW_CHUNKS / (n.count * n.width + 1), gradient_of_chunks, &n);
     add_chunks(&n, 0, call->input_gradients[1], call->overwrite[1]);
     add_chunks(&n, n.width, call->input_gradients[2], call->overwrite[2]);
 }
@@ -261,7 +261,7 @@ static bool layer_norm_shape(tg_op_call *call)
     }
     return tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x)) &&
            tg_op_save(call, x->count / width, sizeof(row_statistics)) &&
-           tg_op_backward_scratch(call, width, CHUNKS * 2 * tg_size_of(x->dtype));
+           tg_op_backward_scratch(call, width, ROW_CHUNKS * 2 * tg_size_of(x->dtype));
 }
 
 static const tg_op layer_norm_op = {

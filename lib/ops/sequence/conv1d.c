@@ -255,10 +255,10 @@ void KERNEL(tg_conv1d_backward)(const tg_op_call *call)
     if (c.method == TAP_BY_TAP && c.dw) {
         run_items(&c, c.kernel * c.a.groups, c.batch * values / c.kernel, weights_by_taps);
     }
-    if (c.method == COLUMNS && c.dx) {
+    if (c.method == BY_COLUMNS && c.dx) {
         run_shares(&c, c.batch * c.a.groups, values, inputs_by_columns);
     }
-    if (c.method == COLUMNS && c.dw) {
+    if (c.method == BY_COLUMNS && c.dw) {
         run_shares(&c, c.a.groups * pieces_of(&c), c.batch * values / pieces_of(&c), weights_by_columns);
     }
     c.dbias = c.bias ? call->input_gradients[2] : NULL;
@@ -326,8 +326,8 @@ static bool conv1d_shape(tg_op_call *call)
     }
     tg_shape shape = tg_shape_make(3, (int64_t[]){x->shape[0], w->shape[0], outputs});
     size_t size = tg_size_of(x->dtype);
-    if (method == COLUMNS && (__builtin_mul_overflow(rows, outputs, &scratch) ||
-                              __builtin_mul_overflow(scratch, most_shares(x, a), &scratch))) {
+    if (method == BY_COLUMNS && (__builtin_mul_overflow(rows, outputs, &scratch) ||
+                                 __builtin_mul_overflow(scratch, most_shares(x, a), &scratch))) {
         return tg_op_fail(call, TG_ERROR_MEMORY, "out of memory");
     }
     return tg_op_output(call, 0, tg_dtype_of(x), shape) && tg_op_scratch(call, scratch, size) &&

@@ -14,13 +14,13 @@ typedef struct conv_attributes {
 typedef enum conv_method {
     CHANNEL_BY_CHANNEL, /* groups of one channel (depthwise): a loop over the outputs for each tap */
     TAP_BY_TAP,         /* a product of matrices for each tap, W_k (out,in) and the inputs under the tap (in,outputs) */
-    COLUMNS             /* one product, after the inputs under all taps are copied to columns (im2col) */
+    BY_COLUMNS          /* one product, after the inputs under all taps are copied to columns (im2col) */
 } conv_method;
 
 static inline conv_method method_of(const tg_tensor *w, const conv_attributes *a)
 {
     const int64_t out = w->shape[0] / a->groups, in = w->shape[1];
-    return in == 1 && out == 1 ? CHANNEL_BY_CHANNEL : a->stride == 1 && in >= 8 ? TAP_BY_TAP : COLUMNS;
+    return in == 1 && out == 1 ? CHANNEL_BY_CHANNEL : a->stride == 1 && in >= 8 ? TAP_BY_TAP : BY_COLUMNS;
 }
 
 /* Returns into how many shares the loops over columns may be divided. */

@@ -22,7 +22,7 @@ TG_DECLARE_KERNEL(tg_avg_pool1d_forward);
 TG_DECLARE_KERNEL(tg_avg_pool1d_backward);
 
 /* The outputs that are computed at once. */
-#define PART 256
+#define POOL_PART 256
 
 typedef struct windows {
     pool_attributes a;
@@ -44,7 +44,7 @@ static windows windows_of(const tg_op_call *call, bool backward)
                  .y = tg_values(y)};
     w.a.dilation = w.a.kernel == 1 ? 1 : w.a.dilation; /* one value has no distance, whatever the option is */
     w.rows = y->count / w.outputs;
-    w.parts = (w.outputs - 1) / PART + 1;
+    w.parts = (w.outputs - 1) / POOL_PART + 1;
     return w;
 }
 
@@ -63,8 +63,11 @@ static int64_t divided_up(int64_t a, int64_t b)
 
 static part part_at(const windows *w, int64_t number)
 {
-    int64_t row = number / w->parts, first = number % w->parts * PART, rest = w->outputs - first;
-    part p = {.x = row * w->length, .y = row * w->outputs + first, .first = first, .count = rest < PART ? rest : PART};
+    int64_t row = number / w->parts, first = number % w->parts * POOL_PART, rest = w->outputs - first;
+    part p = {.x = row * w->length,
+              .y = row * w->outputs + first,
+              .first = first,
+              .count = rest < POOL_PART ? rest : POOL_PART};
     p.begin = divided_up(w->a.padding - (first + p.count - 1) * w->a.stride, w->a.dilation);
     p.end = divided_up(w->length + w->a.padding - first * w->a.stride, w->a.dilation);
     p.end = p.end < w->a.kernel ? p.end : w->a.kernel;
@@ -120,7 +123,7 @@ static void maxima_of_parts(void *context, int64_t begin, int64_t end)
 void KERNEL(tg_max_pool1d_forward)(const tg_op_call *call)
 {
     windows w = windows_of(call, false);
-    tg_parallel_for(w.rows * w.parts, 1 + TG_GRAIN / 4 / PART, maxima_of_parts, &w);
+    tg_parallel_for(w.rows * w.parts, 1 + TG_GRAIN / 4 / POOL_PART, maxima_of_parts, &w);
 }
 
 /* Finds the maximum of each output, and its position in x. */
@@ -139,8 +142,8 @@ static inline void find(const real *x, int64_t stride, int64_t n, int64_t first,
 static void spread_maxima(void *context, int64_t begin, int64_t end)
 {
     const windows *w = context;
-    real most[PART];
-    int64_t position[PART];
+    real most[POOL_PART];
+    int64_t position[POOL_PART];
     for (int64_t number = begin; number < end; number++) {
         const part p = part_at(w, number);
         for (int64_t i = 0; i < p.count; i++) {
@@ -170,7 +173,7 @@ static void means_of_parts(void *context, int64_t begin, int64_t end)
     const windows *w = context;
     for (int64_t number = begin; number < end; number++) {
         const part p = part_at(w, number);
-        double sum[PART] = {0};
+        double sum[POOL_PART] = {0};
         for (int64_t k = p.begin; k < p.end; k++) {
             const tap t = tap_at(w, &p, k);
             const real *x = w->x + t.x;
@@ -190,7 +193,7 @@ static void means_of_parts(void *context, int64_t begin, int64_t end)
 void KERNEL(tg_avg_pool1d_forward)(const tg_op_call *call)
 {
     windows w = windows_of(call, false);
-    tg_parallel_for(w.rows * w.parts, 1 + TG_GRAIN / 4 / PART, means_of_parts, &w);
+    tg_parallel_for(w.rows * w.parts, 1 + TG_GRAIN / 4 / POOL_PART, means_of_parts, &w);
 }
 
 /* The forward pass computed y = sum x / K. The last taps come first, so each value of x adds its windows in order. */
@@ -199,7 +202,7 @@ static void spread_means(void *context, int64_t begin, int64_t end)
     const windows *w = context;
     for (int64_t number = begin; number < end; number++) {
         const part p = part_at(w, number);
-        real share[PART];
+        real share[POOL_PART];
         for (int64_t i = 0; i < p.count; i++) {
             share[i] = w->dy[p.y + i] / (real)w->a.kernel;
         }

@@ -22,12 +22,12 @@ TG_DECLARE_WIDE_KERNEL(tg_lstm_backward);
 /* ---- forward ---- */
 
 /* Returns the copy of the weights of all gates for the columns of a block. */
-static real *weights_of(const layer *l, block b)
+static real *weights_of(const layer *l, layer_block b)
 {
     return l->matrix + b.first * l->cell->gates * l->H;
 }
 
-static void store_weights(const layer *l, block b)
+static void store_weights(const layer *l, layer_block b)
 {
     for (int64_t gate = 0; gate < l->cell->gates; gate++) {
         store_columns(l, b, l->weight + (gate * l->H + b.first) * l->H, l->H, 1, l->H,
@@ -36,7 +36,7 @@ static void store_weights(const layer *l, block b)
 }
 
 /* Computes the columns of a block of b = h W^T + bias, of all gates, and returns them: (B,gates,width). */
-static const real *project_state(const layer *l, block b, const real *h)
+static const real *project_state(const layer *l, layer_block b, const real *h)
 {
     const int64_t G = l->cell->gates;
     real *to = l->b + b.first * l->B * G;
@@ -52,9 +52,9 @@ static const real *project_state(const layer *l, block b, const real *h)
 static void forward_blocks(void *context, int64_t begin, int64_t end)
 {
     const layer *l = context;
-    const real *h = l->step > 0 ? l->states + position_of(l, l->step - 1) * l->B * l->H : l->first_h;
+    const real *h = l->step > 0 ? l->states + layer_position_of(l, l->step - 1) * l->B * l->H : l->first_h;
     for (int64_t i = begin; i < end; i++) {
-        const block b = block_of(l, i);
+        const layer_block b = layer_block_of(l, i);
         if (l->step == 0) {
             store_weights(l, b);
         }
@@ -80,10 +80,10 @@ static void run_forward(const tg_op_call *call, const recurrent_cell *cell)
     layer l = layer_of(call, cell);
     l.b = l.matrix + cell->gates * l.panels * l.panel * l.H;
     for (l.step = 0; l.step < l.T; l.step++) {
-        tg_parallel_for(l.blocks, grain_of(&l), forward_blocks, &l);
+        tg_parallel_for(l.blocks, layer_grain_of(&l), forward_blocks, &l);
     }
     if (call->output_count > 1) {
-        memcpy(tg_values(call->outputs[1]), l.kept + position_of(&l, l.T - 1) * l.B * l.H,
+        memcpy(tg_values(call->outputs[1]), l.kept + layer_position_of(&l, l.T - 1) * l.B * l.H,
                (size_t)(l.B * l.H) * sizeof(real));
     }
 }
@@ -101,21 +101,22 @@ void KERNEL(tg_lstm_forward)(const tg_op_call *call)
 /* ---- backward ---- */
 
 /* Adds the gradient that the next step has given to its state: dh += db W. */
-static void add_state_gradient(const layer *l, block b, int64_t step)
+static void add_state_gradient(const layer *l, layer_block b, int64_t step)
 {
     const int64_t gates = l->cell->gates * l->H;
     const tg_gemm g = {l->B, b.width, gates, .lda = gates, .ldc = b.width};
     KERNEL(tg_panels_multiply)
-    (&g, l->db + position_of(l, step) * l->B * gates, l->matrix + b.first * gates, true, row_of(l, b, l->dh, 0));
+    (&g, l->db + layer_position_of(l, step) * l->B * gates, l->matrix + b.first * gates, true,
+     layer_row_of(l, b, l->dh, 0));
 }
 
 /* Computes db and da for the columns of a block of a row, and dh and dc without the product of db. */
-static void row_gradient(const layer *l, block b, int64_t row)
+static void row_gradient(const layer *l, layer_block b, int64_t row)
 {
-    const int64_t H = l->H, G = l->cell->gates, column = b.first, at = position_of(l, l->step) * l->B + row;
+    const int64_t H = l->H, G = l->cell->gates, column = b.first, at = layer_position_of(l, l->step) * l->B + row;
     cell_step s = step_of(l, b, row);
-    cell_gradient d = {.dh = row_of(l, b, l->dh, row),
-                       .dc = row_of(l, b, l->dc, row),
+    cell_gradient d = {.dh = layer_row_of(l, b, l->dh, row),
+                       .dc = layer_row_of(l, b, l->dc, row),
                        .da = l->da ? l->da + at * G * H + column : NULL,
                        .db = l->db + at * G * H + column,
                        .overwrite = l->overwrite};
@@ -142,7 +143,7 @@ static void backward_blocks(void *context, int64_t begin, int64_t end)
     const layer *l = context;
     const int64_t gates = l->cell->gates * l->H;
     for (int64_t i = begin; i < end; i++) {
-        const block b = block_of(l, i);
+        const layer_block b = layer_block_of(l, i);
         if (l->step < l->T - 1) {
             add_state_gradient(l, b, l->step + 1);
         } else {
@@ -159,7 +160,7 @@ static void first_state_blocks(void *context, int64_t begin, int64_t end)
 {
     const layer *l = context;
     for (int64_t i = begin; i < end; i++) {
-        add_state_gradient(l, block_of(l, i), 0);
+        add_state_gradient(l, layer_block_of(l, i), 0);
     }
 }
 
@@ -171,7 +172,7 @@ static void add_weight_gradient(const layer *l, bool overwrite, real *dweight)
     gemm(&product, l->db + (l->reverse ? 0 : l->B * gates), l->states + (l->reverse ? l->B * H : 0), !overwrite,
          dweight);
     product.k = l->B;
-    gemm(&product, l->db + position_of(l, 0) * l->B * gates, l->first_h, true, dweight);
+    gemm(&product, l->db + layer_position_of(l, 0) * l->B * gates, l->first_h, true, dweight);
 }
 
 static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
@@ -184,12 +185,12 @@ static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
     l.dc = l.dh + count;
     l.db = l.dc + count;
     l.dstates = call->output_gradients[0];
-    l.da = gradients[INPUTS];
-    if (cell == &lstm_cell && l.da && overwrite[INPUTS]) {
+    l.da = gradients[RECURRENT_INPUTS];
+    if (cell == &lstm_cell && l.da && overwrite[RECURRENT_INPUTS]) {
         l.db = l.da; /* they are equal */
         l.da = NULL;
     }
-    l.overwrite = overwrite[INPUTS];
+    l.overwrite = overwrite[RECURRENT_INPUTS];
     const recurrent_attributes *at = call->attributes;
     l.dbias = at->bias ? gradients[at->bias] : NULL;
     if (l.dbias && overwrite[at->bias]) {
@@ -201,17 +202,17 @@ static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
         copy_to_blocks(&l, dlast, l.dc);
     }
     for (l.step = l.T - 1; l.step >= 0; l.step--) {
-        tg_parallel_for(l.blocks, grain_of(&l), backward_blocks, &l);
+        tg_parallel_for(l.blocks, layer_grain_of(&l), backward_blocks, &l);
     }
-    if (gradients[STATE]) {
-        tg_parallel_for(l.blocks, grain_of(&l), first_state_blocks, &l);
-        add_blocks(&l, l.dh, overwrite[STATE], gradients[STATE]);
+    if (gradients[RECURRENT_STATE]) {
+        tg_parallel_for(l.blocks, layer_grain_of(&l), first_state_blocks, &l);
+        add_blocks(&l, l.dh, overwrite[RECURRENT_STATE], gradients[RECURRENT_STATE]);
     }
     if (cell == &lstm_cell) {
-        add_blocks(&l, l.dc, overwrite[CELL], gradients[CELL]);
+        add_blocks(&l, l.dc, overwrite[RECURRENT_CELL], gradients[RECURRENT_CELL]);
     }
-    if (gradients[WEIGHT]) {
-        add_weight_gradient(&l, overwrite[WEIGHT], gradients[WEIGHT]);
+    if (gradients[RECURRENT_WEIGHT]) {
+        add_weight_gradient(&l, overwrite[RECURRENT_WEIGHT], gradients[RECURRENT_WEIGHT]);
     }
 }
 
@@ -243,9 +244,9 @@ static bool expect(tg_op_call *call, int input, const char *name, tg_dtype dtype
 static bool check_recurrent_shapes(tg_op_call *call, int64_t gates, bool has_cell)
 {
     const recurrent_attributes *at = call->attributes;
-    const tg_tensor *a = call->inputs[INPUTS], *h = call->inputs[STATE];
+    const tg_tensor *a = call->inputs[RECURRENT_INPUTS], *h = call->inputs[RECURRENT_STATE];
     int64_t H = h->rank == 2 ? h->shape[1] : 0, rows;
-    if (!tg_op_expect_float(call, INPUTS)) {
+    if (!tg_op_expect_float(call, RECURRENT_INPUTS)) {
         return false;
     }
     if (a->rank != 3 || a->shape[0] < 1 || a->shape[0] * a->shape[1] > TG_GEMM_LIMIT || H < 1 ||
@@ -259,9 +260,9 @@ static bool check_recurrent_shapes(tg_op_call *call, int64_t gates, bool has_cel
     }
     int64_t T = a->shape[0], B = a->shape[1];
     tg_dtype dtype = tg_dtype_of(a);
-    return expect(call, STATE, "state", dtype, tg_shape_make(2, (int64_t[]){B, H})) &&
-           expect(call, WEIGHT, "weight", dtype, tg_shape_make(2, (int64_t[]){rows, H})) &&
-           (!has_cell || expect(call, CELL, "cell", dtype, tg_shape_of(h))) &&
+    return expect(call, RECURRENT_STATE, "state", dtype, tg_shape_make(2, (int64_t[]){B, H})) &&
+           expect(call, RECURRENT_WEIGHT, "weight", dtype, tg_shape_make(2, (int64_t[]){rows, H})) &&
+           (!has_cell || expect(call, RECURRENT_CELL, "cell", dtype, tg_shape_of(h))) &&
            (!at->bias || expect(call, at->bias, "bias", dtype, tg_shape_make(1, &rows))) &&
            (!at->mask || expect(call, at->mask, "mask", TG_U8, tg_shape_make(2, (int64_t[]){B, T})));
 }
@@ -271,7 +272,7 @@ static bool recurrent_shape(tg_op_call *call, int64_t gates, bool has_cell)
     if (!check_recurrent_shapes(call, gates, has_cell)) {
         return false;
     }
-    const tg_tensor *a = call->inputs[INPUTS], *h = call->inputs[STATE];
+    const tg_tensor *a = call->inputs[RECURRENT_INPUTS], *h = call->inputs[RECURRENT_STATE];
     int64_t T = a->shape[0], B = h->shape[0], H = h->shape[1], width = H + TG_PANEL_MOST - 1;
     size_t size = tg_size_of(a->dtype);
     return tg_op_output(call, 0, tg_dtype_of(a), tg_shape_make(3, (int64_t[]){T, B, H})) &&
@@ -295,7 +296,7 @@ static const tg_op gru_op = {
     .shape = gru_shape,
     .input_names = {"inputs", "state", "weight"},
     TG_WIDE_KERNELS(tg_gru_forward, tg_gru_backward),
-    .backward_ignores_inputs = 1u << INPUTS,
+    .backward_ignores_inputs = 1u << RECURRENT_INPUTS,
     .can_overwrite = true,
 };
 
@@ -304,7 +305,7 @@ static const tg_op lstm_op = {
     .shape = lstm_shape,
     .input_names = {"inputs", "state", "weight", "cell"},
     TG_WIDE_KERNELS(tg_lstm_forward, tg_lstm_backward),
-    .backward_ignores_inputs = 1u << INPUTS,
+    .backward_ignores_inputs = 1u << RECURRENT_INPUTS,
     .backward_ignores_outputs = 1u << 1,
     .can_overwrite = true,
 };

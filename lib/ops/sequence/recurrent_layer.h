@@ -9,7 +9,7 @@
 #include "ops/sequence/recurrent_cells.h"
 #include "products/panels.h"
 
-enum { INPUTS, STATE, WEIGHT, CELL }; /* a bias and a mask follow */
+enum { RECURRENT_INPUTS, RECURRENT_STATE, RECURRENT_WEIGHT, RECURRENT_CELL }; /* a bias and a mask follow */
 
 typedef struct recurrent_attributes {
     int bias, mask; /* numbers of inputs; 0: none */
@@ -51,10 +51,10 @@ static inline layer layer_of(const tg_op_call *call, const recurrent_cell *cell)
                .H = states->shape[2],
                .panel = KERNEL(tg_panel_columns)(),
                .reverse = at->reverse,
-               .a = tg_values(call->inputs[INPUTS]),
-               .first_h = tg_values(call->inputs[STATE]),
-               .first_c = cell == &lstm_cell ? tg_values(call->inputs[CELL]) : NULL,
-               .weight = tg_values(call->inputs[WEIGHT]),
+               .a = tg_values(call->inputs[RECURRENT_INPUTS]),
+               .first_h = tg_values(call->inputs[RECURRENT_STATE]),
+               .first_c = cell == &lstm_cell ? tg_values(call->inputs[RECURRENT_CELL]) : NULL,
+               .weight = tg_values(call->inputs[RECURRENT_WEIGHT]),
                .bias = at->bias ? tg_values(call->inputs[at->bias]) : NULL,
                .mask = at->mask ? tg_values(call->inputs[at->mask]) : NULL,
                .states = tg_values(states),
@@ -70,24 +70,24 @@ static inline layer layer_of(const tg_op_call *call, const recurrent_cell *cell)
 /* ---- blocks ---- */
 
 /* Some columns: `count` from `first` on, and in a matrix in blocks `width`, with those that the last panel lacks. */
-typedef struct block {
+typedef struct layer_block {
     int64_t first, count, width;
-} block;
+} layer_block;
 
-static inline block block_of(const layer *l, int64_t i)
+static inline layer_block layer_block_of(const layer *l, int64_t i)
 {
     const int64_t first = l->panels * i / l->blocks * l->panel, end = l->panels * (i + 1) / l->blocks * l->panel;
-    return (block){first, (end < l->H ? end : l->H) - first, end - first};
+    return (layer_block){first, (end < l->H ? end : l->H) - first, end - first};
 }
 
 /* Returns the address of a row of a block of a matrix (B,H) in blocks. */
-static inline real *row_of(const layer *l, block b, real *matrix, int64_t row)
+static inline real *layer_row_of(const layer *l, layer_block b, real *matrix, int64_t row)
 {
     return matrix + b.first * l->B + row * b.width;
 }
 
 /* Copies columns of a matrix, with their values for some terms, into panels (see tg_panel_store). */
-static inline void store_columns(const layer *l, block b, const real *from, int64_t column_distance,
+static inline void store_columns(const layer *l, layer_block b, const real *from, int64_t column_distance,
                                  int64_t term_distance, int64_t terms, real *to)
 {
     for (int64_t column = 0; column < b.count; column += l->panel) {
@@ -101,8 +101,8 @@ static inline void store_columns(const layer *l, block b, const real *from, int6
 static inline void copy_to_blocks(const layer *l, const real *from, real *matrix)
 {
     for (int64_t i = 0; i < l->blocks * l->B; i++) {
-        const block b = block_of(l, i / l->B);
-        memcpy(row_of(l, b, matrix, i % l->B), from + i % l->B * l->H + b.first, (size_t)b.count * sizeof *from);
+        const layer_block b = layer_block_of(l, i / l->B);
+        memcpy(layer_row_of(l, b, matrix, i % l->B), from + i % l->B * l->H + b.first, (size_t)b.count * sizeof *from);
     }
 }
 
@@ -110,8 +110,8 @@ static inline void copy_to_blocks(const layer *l, const real *from, real *matrix
 static inline void add_blocks(const layer *l, real *matrix, bool overwrite, real *gradient)
 {
     for (int64_t i = 0; gradient && i < l->blocks * l->B; i++) {
-        const block b = block_of(l, i / l->B);
-        const real *from = row_of(l, b, matrix, i % l->B);
+        const layer_block b = layer_block_of(l, i / l->B);
+        const real *from = layer_row_of(l, b, matrix, i % l->B);
         real *to = gradient + i % l->B * l->H + b.first;
         for (int64_t k = 0; k < b.count; k++) {
             to[k] = accumulated(overwrite, to[k], from[k]);
@@ -122,20 +122,20 @@ static inline void add_blocks(const layer *l, real *matrix, bool overwrite, real
 /* ---- steps ---- */
 
 /* Returns the position of a step. */
-static inline int64_t position_of(const layer *l, int64_t step)
+static inline int64_t layer_position_of(const layer *l, int64_t step)
 {
     return l->reverse ? l->T - 1 - step : step;
 }
 
 static inline bool keeps(const layer *l, int64_t row)
 {
-    return l->mask && !l->mask[row * l->T + position_of(l, l->step)];
+    return l->mask && !l->mask[row * l->T + layer_position_of(l, l->step)];
 }
 
 /* Returns the columns of a block of a row, at the current step. */
-static inline cell_step step_of(const layer *l, block b, int64_t row)
+static inline cell_step step_of(const layer *l, layer_block b, int64_t row)
 {
-    const int64_t H = l->H, column = b.first, at = position_of(l, l->step) * l->B + row;
+    const int64_t H = l->H, column = b.first, at = layer_position_of(l, l->step) * l->B + row;
     const int64_t gates = at * l->cell->gates * H + column;
     cell_step s = {.n = b.count,
                    .H = H,
@@ -146,7 +146,7 @@ static inline cell_step step_of(const layer *l, block b, int64_t row)
                    .kept = l->kept + at * H + column,
                    .y = l->states + at * H + column};
     if (l->step > 0) {
-        int64_t last = (position_of(l, l->step - 1) * l->B + row) * H + column;
+        int64_t last = (layer_position_of(l, l->step - 1) * l->B + row) * H + column;
         s.h = l->states + last;
         s.c = l->first_c ? l->kept + last : NULL;
     }
@@ -154,7 +154,7 @@ static inline cell_step step_of(const layer *l, block b, int64_t row)
 }
 
 /* Returns the smallest number of blocks that is worth a thread. */
-static inline int64_t grain_of(const layer *l)
+static inline int64_t layer_grain_of(const layer *l)
 {
     return 1 + STEP_GRAIN * l->blocks / (l->B * l->cell->gates * l->H * l->H + 1);
 }

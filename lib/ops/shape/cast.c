@@ -11,7 +11,7 @@
 TG_DECLARE_KERNEL(tg_cast_forward);
 TG_DECLARE_KERNEL(tg_cast_backward);
 
-enum { PART = 512 };
+enum { CAST_PART = 512 };
 
 typedef struct conversion {
     void *out;
@@ -30,9 +30,9 @@ static void convert_range(void *context, int64_t begin, int64_t end)
         return;
     }
     real *out = (real *)c->out + begin;
-    for (int64_t i = 0; i < end - begin; i += PART) {
-        real values[PART];
-        int64_t n = end - begin - i < PART ? end - begin - i : PART;
+    for (int64_t i = 0; i < end - begin; i += CAST_PART) {
+        real values[CAST_PART];
+        int64_t n = end - begin - i < CAST_PART ? end - begin - i : CAST_PART;
         tg_convert(values, c->to, in + (size_t)i * tg_size_of(c->from), c->from, n);
         for (int64_t k = 0; k < n; k++) {
             out[i + k] += values[k];
@@ -50,9 +50,9 @@ static void convert_runs(void *context, int64_t begin, int64_t end)
     const int64_t one = 1, stride = tg_walk_stride(&walk);
     tg_cursor at = tg_walk_begin(&walk, begin);
     for (int64_t done = begin, n; done < end; done += n) {
-        double values[PART]; /* as wide as any */
+        double values[CAST_PART]; /* as wide as any */
         n = tg_walk_run(&walk, &at, end - done);
-        n = n < PART ? n : PART;
+        n = n < CAST_PART ? n : CAST_PART;
         tg_strided run = tg_strided_of(&(tg_shape){1, {n}}, &one, &stride);
         tg_strided_copy(&run, tg_size_of(from), values,
                         (const char *)tg_values(x) + at.offset * (int64_t)tg_size_of(from));

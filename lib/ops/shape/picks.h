@@ -100,10 +100,10 @@ static inline void pick_one(pick_action action, size_t size, char *x, int64_t at
 static inline void pick_values(const int32_t *restrict ids, int64_t scale, int64_t step, char *restrict x,
                                char *restrict values, int64_t begin, int64_t end, pick_action action, size_t size)
 {
-    enum { GROUP = 8 }; /* loads that do not wait for the loop */
+    enum { PICK_GROUP = 8 }; /* loads that do not wait for the loop */
     int64_t k = begin;
-    for (; k + GROUP <= end; k += GROUP) {
-        for (int i = 0; i < GROUP; i++) {
+    for (; k + PICK_GROUP <= end; k += PICK_GROUP) {
+        for (int i = 0; i < PICK_GROUP; i++) {
             pick_one(action, size, x, ids[k + i] * scale + (k + i) * step, values, k + i);
         }
     }
