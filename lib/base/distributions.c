@@ -136,31 +136,14 @@ void tg_rng_bernoulli_bits(tg_rng *rng, uint8_t *bits, int64_t count, double p)
     }
 }
 
-static void exponential_portion(tg_rng *rng, double *out, int64_t count, double lambda)
-{
-    uint32_t outputs[TG_RNG_CHUNK];
-    tg_rng_draw(rng, outputs, 2 * count);
-    for (int64_t i = 0; i < count; i++) {
-        out[i] = -1.0 / lambda * tg_rng_log1p(rng, -tg_rng_unit_f64(outputs[2 * i], outputs[2 * i + 1]));
-    }
-}
-
-void tg_rng_exponential_f32(tg_rng *rng, float *out, int64_t count, double lambda)
-{
-    double values[TG_RNG_CHUNK / 2];
-    for (int64_t portion; count > 0; out += portion, count -= portion) {
-        portion = tg_rng_portion(count, TG_RNG_CHUNK / 2);
-        exponential_portion(rng, values, portion, lambda);
-        for (int64_t i = 0; i < portion; i++) {
-            out[i] = (float)values[i];
-        }
-    }
-}
-
 void tg_rng_exponential_f64(tg_rng *rng, double *out, int64_t count, double lambda)
 {
+    uint32_t outputs[TG_RNG_CHUNK];
     for (int64_t portion; count > 0; out += portion, count -= portion) {
         portion = tg_rng_portion(count, TG_RNG_CHUNK / 2);
-        exponential_portion(rng, out, portion, lambda);
+        tg_rng_draw(rng, outputs, 2 * portion);
+        for (int64_t i = 0; i < portion; i++) {
+            out[i] = -1.0 / lambda * tg_rng_log1p(rng, -tg_rng_unit_f64(outputs[2 * i], outputs[2 * i + 1]));
+        }
     }
 }

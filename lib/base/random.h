@@ -65,7 +65,6 @@ void tg_rng_bernoulli(tg_rng *rng, uint8_t *out, int64_t count, double p);
 void tg_rng_bernoulli_bits(tg_rng *rng, uint8_t *bits, int64_t count, double p);
 
 /* x.exponential_(lambda), lambda > 0: two outputs per value. */
-void tg_rng_exponential_f32(tg_rng *rng, float *out, int64_t count, double lambda);
 void tg_rng_exponential_f64(tg_rng *rng, double *out, int64_t count, double lambda);
 
 /* torch.multinomial(weights, draws, replacement) for one row of `categories` weights >= 0, which need not sum to 1.

@@ -394,16 +394,3 @@ bool tg_scope_end(tg_tape *t, tg_tensor *keep)
     t->result_count = kept;
     return tg_tape_is_usable(t);
 }
-
-/* ---- memory ---- */
-
-tg_tape_stats tg_tape_get_stats(const tg_tape *t)
-{
-    return (tg_tape_stats){
-        .records = (int64_t)t->record_count, .results = (int64_t)t->result_count, .idle_bytes = tg_pool_idle(t->pool)};
-}
-
-void tg_tape_trim(tg_tape *t)
-{
-    tg_pool_trim(t->pool);
-}

@@ -283,18 +283,6 @@ const void *tg_tape_copy_of(tg_tape *t, const tg_tensor *x, tg_rounded kind);
 /* Frees the copies: the end of a step. */
 void tg_tape_free_copies(tg_tape *t);
 
-/* Returns the idle memory of the tape to the allocator. */
-void tg_tape_trim(tg_tape *t);
-
-typedef struct tg_tape_stats {
-    int64_t records;
-    int64_t results;
-    size_t idle_bytes;
-} tg_tape_stats;
-
-/* Returns the numbers of records and results, and the bytes of idle memory. */
-tg_tape_stats tg_tape_get_stats(const tg_tape *t);
-
 /* tg_op_output for a single output with the shape of an input; faster, because the shape is not copied. */
 bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input);
 

@@ -51,17 +51,6 @@ void tg_pool_hold(tg_pool *pool, bool held)
     }
 }
 
-size_t tg_pool_idle(const tg_pool *pool)
-{
-    size_t idle = 0;
-    for (int i = 0; i < TG_POOL_CLASSES; i++) {
-        for (const tg_block *waiting = pool->waiting[i]; waiting; waiting = waiting->next) {
-            idle += waiting->size;
-        }
-    }
-    return idle;
-}
-
 void *tg_block_new_zeroed(size_t bytes)
 {
     if (bytes > PTRDIFF_MAX / 2) {

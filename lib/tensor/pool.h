@@ -115,9 +115,6 @@ static inline size_t tg_block_bytes(void *memory)
  * of backward returns blocks that its second pass uses. */
 void tg_pool_hold(tg_pool *pool, bool held);
 
-/* Returns the number of bytes in idle blocks. */
-size_t tg_pool_idle(const tg_pool *pool);
-
 /* Returns all idle blocks to the allocator. */
 void tg_pool_trim(tg_pool *pool);
 

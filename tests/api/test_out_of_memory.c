@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tape/tape.h"
+#include "tape_stats.h"
 
 static const char text[] = "the cat sat on the mat and the cat sat on the hat, it's 1899 <|endoftext|> na\xc3\xafve";
 static const char bpe_path[] = "out_of_memory.bpe", bin_path[] = "out_of_memory.bin",
@@ -1161,7 +1161,7 @@ static uint64_t state_of(world *w)
     add_params(w, w->params);
     add_tensor(w, w->x);
     add_tensor(w, w->table);
-    tg_tape_stats stats = tg_tape_get_stats(w->tape);
+    tape_stats stats = tape_stats_of(w->tape);
     add_bits(w, &stats.records, sizeof stats.records);
     add_bits(w, &stats.results, sizeof stats.results);
     uint64_t found = w->bits;

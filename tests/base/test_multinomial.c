@@ -91,17 +91,19 @@ static void test_order_of_all_draws(void **state)
 {
     (void)state;
     enum { CATEGORIES = 50257 };
-    static float weights[CATEGORIES], exponentials[CATEGORIES];
+    static float weights[CATEGORIES];
+    static double exponentials[CATEGORIES];
     static int64_t out[CATEGORIES];
     tg_rng *rng = tg_rng_new(123), *same = tg_rng_new(123);
     for (int i = 0; i < CATEGORIES; i++) {
         weights[i] = (float)(1 + i * 7919 % 1009);
     }
     assert_true(tg_rng_multinomial_f32(rng, out, CATEGORIES, weights, CATEGORIES, false, NULL));
-    tg_rng_exponential_f32(same, exponentials, CATEGORIES, 1);
+    tg_rng_exponential_f64(same, exponentials, CATEGORIES, 1);
     int ties = 0;
     for (int i = 1; i < CATEGORIES; i++) {
-        float before = weights[out[i - 1]] / exponentials[out[i - 1]], here = weights[out[i]] / exponentials[out[i]];
+        float before = weights[out[i - 1]] / (float)exponentials[out[i - 1]];
+        float here = weights[out[i]] / (float)exponentials[out[i]];
         /* so no category comes twice */
         assert_true(before > here || (before == here && out[i - 1] < out[i]));
         ties += before == here;

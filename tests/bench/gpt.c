@@ -10,7 +10,7 @@
 #include "bench/figure.h"
 #include "bench/products.h"
 #include "models/gpt.h"
-#include "tape/tape.h"
+#include "tape_stats.h"
 
 enum { B = 2, T = 256, C = BENCH_C, V = BENCH_V, LAYERS = BENCH_LAYERS };
 
@@ -175,7 +175,7 @@ static void bench_tied(int64_t batch, int64_t length)
 static double tape_bytes(const training *run)
 {
     tg_tape_reset(run->tape);
-    return (double)tg_tape_get_stats(run->tape).idle_bytes;
+    return (double)tape_stats_of(run->tape).idle_bytes;
 }
 
 static tg_gpt_config small_config(void)

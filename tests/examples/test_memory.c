@@ -2,7 +2,7 @@
 #include "support.h"
 
 #include "../examples/gpt/memory.h"
-#include "tape/tape.h"
+#include "tape_stats.h"
 
 /* Returns the floats that the tape of a training step has per token. */
 static double measured(const tg_gpt_config *config, int64_t batch)
@@ -15,7 +15,7 @@ static double measured(const tg_gpt_config *config, int64_t batch)
     tg_tensor *loss = tg_cross_entropy(t, tg_gpt_forward(t, model, ids, NULL), ids, NULL);
     assert_true(tg_backward(t, loss, NULL));
     tg_tape_reset(t);
-    double bytes = (double)tg_tape_get_stats(t).idle_bytes;
+    double bytes = (double)tape_stats_of(t).idle_bytes;
     tg_release(ids);
     tg_tape_free(t);
     tg_gpt_free(model);

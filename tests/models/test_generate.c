@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tape/tape.h"
+#include "tape_stats.h"
 
 #define V 40
 #define CONTEXT 9
@@ -120,7 +120,7 @@ static void test_cache_is_used(void **state)
         tg_tape *fresh = tg_tape_new(NULL, NULL);
         config.use_cache = cached;
         assert_int_equal(tg_gpt_generate(fresh, model, prompt, 1, ids, &config), CONTEXT);
-        bytes[cached] = tg_tape_get_stats(fresh).idle_bytes;
+        bytes[cached] = tape_stats_of(fresh).idle_bytes;
         tg_tape_free(fresh);
     }
     assert_true(2 * bytes[1] < bytes[0]);
@@ -135,7 +135,7 @@ static void test_is_the_courses_loop(void **state)
     tg_gpt_generate_config config = tg_gpt_generate_config_default();
     config.max_new_tokens = 12;
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 4, ids, &config), 12);
-    assert_int_equal(tg_tape_get_stats(tape).results, 0);
+    assert_int_equal(tape_stats_of(tape).results, 0);
     tg_tape_set_training(tape, false);
     for (int64_t i = 0; i < 12; i++) {
         int64_t length = 4 + i, begin = length > CONTEXT ? length - CONTEXT : 0;
@@ -238,7 +238,7 @@ static void test_fails_in_the_middle(void **state)
     assert_int_equal(steps, 2);
     assert_true(ids[0] == -7 && tg_rng_position(tg_run_rng(run)) == 0 && tg_tape_is_recording(tape) &&
                 tg_tape_is_training(tape));
-    assert_int_equal(tg_tape_get_stats(tape).results, 0);
+    assert_int_equal(tape_stats_of(tape).results, 0);
 }
 
 static void test_switches_come_back(void **state)
@@ -341,7 +341,7 @@ static void test_without_memory(void **state)
             allocator_arm(&counting, 0, false);
             if (!finished) {
                 assert_int_equal(tg_tape_error(fresh)->code, TG_ERROR_MEMORY);
-                assert_int_equal(tg_tape_get_stats(fresh).results, 0);
+                assert_int_equal(tape_stats_of(fresh).results, 0);
                 assert_true(ids[0] == -7 && tg_rng_position(tg_run_rng(run)) == 0);
                 assert_true(tg_tape_is_recording(fresh) && tg_tape_is_training(fresh));
                 clear_tape_error(fresh);
@@ -431,7 +431,7 @@ static void assert_batch_refused(const int64_t *counts, int64_t texts, const tg_
     assert_false(tg_gpt_generate_batch(tape, model, prompts, counts, texts, ids, new_counts, config));
     assert_tape_error(tape, code, message);
     assert_true(ids[0] == -7 && new_counts[0] == -7 && tg_rng_position(tg_run_rng(run)) == position);
-    assert_int_equal(tg_tape_get_stats(tape).results, 0);
+    assert_int_equal(tape_stats_of(tape).results, 0);
 }
 
 static void test_batch_refuses(void **state)

@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 #include "nn/kv_cache.h"
-#include "tape/tape.h"
+#include "tape_stats.h"
 
 enum { B = 2, T = 3, C = 8, HEADS = 2, V = 11 };
 
@@ -202,7 +202,7 @@ static const struct {
 
 /* What a failed call must not change. */
 typedef struct observed {
-    tg_tape_stats stats;
+    tape_stats stats;
     tg_rng rng;
     int64_t pending[2];
 } observed;
@@ -211,7 +211,7 @@ static observed observe(const fixture *f)
 {
     observed now;
     memset(&now, 0, sizeof now);
-    now.stats = tg_tape_get_stats(f->tape);
+    now.stats = tape_stats_of(f->tape);
     now.stats.idle_bytes = 0; /* a failed call may leave memory in the pool */
     tg_rng_copy(&now.rng, tg_run_rng(f->run));
     for (int layer = 0; layer < 2; layer++) {

@@ -9,7 +9,7 @@
 #include "support.h"
 
 #include "base/random.h"
-#include "tape/tape.h"
+#include "tape_stats.h"
 
 enum { B = 2, T = 5, C = 6, H = 3, HIDDEN = 7, M = 4 };
 
@@ -283,14 +283,14 @@ static void test_failed_forwards(void **state)
             counting_allocator counting;
             allocator_install(&counting);
             fixture f = fixture_make(&cases[i], TG_F32, TG_ATTENTION_FUSED);
-            tg_tape_stats before = tg_tape_get_stats(f.tape);
+            tape_stats before = tape_stats_of(f.tape);
             uint64_t position = tg_rng_position(tg_run_rng(f.run));
             allocator_arm(&counting, k, false);
             const tg_tensor *y = forward(&f, true, false);
             failed = !y;
             allocator_arm(&counting, 0, false);
             if (failed) {
-                tg_tape_stats after = tg_tape_get_stats(f.tape);
+                tape_stats after = tape_stats_of(f.tape);
                 assert_int_equal(tg_tape_error(f.tape)->code, TG_ERROR_MEMORY);
                 assert_true(after.records == before.records && after.results == before.results);
                 assert_true(tg_rng_position(tg_run_rng(f.run)) == position);
@@ -346,7 +346,7 @@ static void test_refused(void **state)
     assert_null(tg_nn_transformer_encoder_layer_forward(f.tape, &f.encoder, f.x, NULL));
     assert_tape_error(f.tape, TG_ERROR_STATE,
                       "nn_transformer_encoder_layer_forward: the module is NULL, or was not made");
-    assert_int_equal(tg_tape_get_stats(f.tape).records, 0);
+    assert_int_equal(tape_stats_of(f.tape).records, 0);
     tg_release(flat);
     tg_release(three);
     fixture_free(&f);

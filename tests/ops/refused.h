@@ -5,7 +5,7 @@
 
 #include "ops/calls.h"
 #include "support.h"
-#include "tape/tape.h"
+#include "tape_stats.h"
 
 #include <string.h>
 
@@ -108,7 +108,7 @@ static inline void check_refused(fixture *f, const void *result, tg_code code, c
     if (result || found->code != code || (text && strcmp(found->text, text))) {
         fail_msg("line %d: error %d \"%s\"", line, (int)found->code, found->text);
     }
-    int64_t records = tg_tape_get_stats(f->tape).records;
+    int64_t records = tape_stats_of(f->tape).records;
     if (text && records != f->records) {
         fail_msg("line %d: %lld records were added", line, (long long)(records - f->records));
     }

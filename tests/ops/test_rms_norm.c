@@ -3,7 +3,7 @@
 #include "base/level.h"
 #include "ops/calls.h"
 #include "support.h"
-#include "tape/tape.h"
+#include "tape_stats.h"
 
 #include <math.h>
 #include <string.h>
@@ -132,7 +132,7 @@ static void test_refuses(void **state)
         assert_null(tg_rms_norm(t, cases[i].x, cases[i].weight, cases[i].eps));
         assert_tape_error(t, cases[i].code, cases[i].text);
     }
-    assert_int_equal(tg_tape_get_stats(t).results, 0);
+    assert_int_equal(tape_stats_of(t).results, 0);
     tg_tape_free(t);
     tg_tensor *all[] = {x, weight, longer, scalar, wide, ids, empty};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {

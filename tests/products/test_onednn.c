@@ -8,7 +8,7 @@
 
 #include <dnnl.h>
 
-#include "tape/tape.h"
+#include "tape_stats.h"
 
 /* The number of the call that fails, from 1, and of the calls so far. */
 static int fail_at, calls;
@@ -115,7 +115,7 @@ static void sweep(step *whole, bool of_allocator)
         if (!y) {
             failures++;
             assert_tape_error(s.tape, TG_ERROR_MEMORY, "out of memory");
-            assert_int_equal(tg_tape_get_stats(s.tape).records, 0);
+            assert_int_equal(tape_stats_of(s.tape).records, 0);
             y = forward(&s);
         } else {
             is_done = 1;

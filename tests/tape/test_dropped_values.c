@@ -1,7 +1,7 @@
 /* Spans (tg_activation_checkpoint_begin): the memory that they free, the calls that need dropped values, and errors. */
 #include "ops/calls.h"
 #include "support.h"
-#include "tape/tape.h"
+#include "tape_stats.h"
 
 #include <math.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static usage measure(bool in_spans)
         y = in_spans ? tg_activation_checkpoint_end(t, y) : y;
     }
     usage used;
-    tg_tape_trim(t);
+    tg_pool_trim(t->pool);
     used.forward = (double)meter.now / (COUNT * sizeof(float));
     meter.most = meter.now;
     assert_true(tg_backward(t, total(t, y), NULL));
@@ -105,12 +105,12 @@ static void test_saved_bytes_are_freed(void **state)
     size_t idle[2];
     for (int in_span = 0; in_span < 2; in_span++) {
         tg_tape_reset(tape);
-        tg_tape_trim(tape);
+        tg_pool_trim(tape->pool);
         tg_tensor *values = leaf(tg_tensor_new(TG_F32, TG_SHAPE(COUNT), NULL));
         assert_true(!in_span || tg_activation_checkpoint_begin(tape));
         tg_tensor *y = tg_retain(tg_dropout(tape, values, 0.5));
         assert_true(!in_span || tg_activation_checkpoint_end(tape, y));
-        idle[in_span] = tg_tape_get_stats(tape).idle_bytes;
+        idle[in_span] = tape_stats_of(tape).idle_bytes;
         assert_true(backward_from(tape, y, values));
         tg_release(y);
         tg_release(values);

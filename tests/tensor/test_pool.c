@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tensor/pool.h"
+#include "tape_stats.h"
 
 static counting_allocator counting;
 static tg_pool *pool;
@@ -109,7 +109,7 @@ static void test_blocks_are_reused(void **state)
         tg_pool_give(NULL, third);
     }
     tg_pool_give(pool, NULL);
-    assert_int_equal(tg_pool_idle(pool), 0);
+    assert_int_equal(pool_idle(pool), 0);
 }
 
 /* A block of another class is not given out, however large it is. */
@@ -142,20 +142,20 @@ static void test_idle_and_trim(void **state)
     void *blocks[] = {tg_pool_take(pool, 10), tg_pool_take(pool, 10), tg_pool_take(pool, 3000)};
     size_t size = head_of(blocks[0])->size, large = head_of(blocks[2])->size;
     assert_int_equal(size, 64);
-    assert_int_equal(tg_pool_idle(pool), 0);
+    assert_int_equal(pool_idle(pool), 0);
     size_t live = counting.live;
     tg_pool_give(pool, blocks[0]);
-    assert_int_equal(tg_pool_idle(pool), size);
+    assert_int_equal(pool_idle(pool), size);
     tg_pool_give(pool, blocks[2]);
-    assert_int_equal(tg_pool_idle(pool), size + large);
+    assert_int_equal(pool_idle(pool), size + large);
     assert_int_equal(counting.live, live);
     tg_pool_trim(pool);
-    assert_int_equal(tg_pool_idle(pool), 0);
+    assert_int_equal(pool_idle(pool), 0);
     assert_int_equal(counting.live, live - 2);
     /* a block in use is not trimmed, and can be returned */
     memset(blocks[1], 1, 10);
     tg_pool_give(pool, blocks[1]);
-    assert_int_equal(tg_pool_idle(pool), size);
+    assert_int_equal(pool_idle(pool), size);
     assert_ptr_equal(tg_pool_take(pool, 10), blocks[1]);
     tg_pool_give(pool, blocks[1]);
     tg_pool_trim(pool);
@@ -173,7 +173,7 @@ static void test_without_recycling(void **state)
     assert_int_equal(counting.live, live + 1);
     tg_pool_give(plain, block);
     assert_int_equal(counting.live, live);
-    assert_int_equal(tg_pool_idle(plain), 0);
+    assert_int_equal(pool_idle(plain), 0);
 
     tg_pool_hold(plain, true);
     block = tg_pool_take(plain, 100);
@@ -183,7 +183,7 @@ static void test_without_recycling(void **state)
     tg_pool_give(plain, block);
     tg_pool_hold(plain, false);
     assert_int_equal(counting.live, live);
-    assert_int_equal(tg_pool_idle(plain), 0);
+    assert_int_equal(pool_idle(plain), 0);
     block = tg_pool_take(plain, 100);
     tg_pool_give(plain, block);
     assert_int_equal(counting.live, live);
@@ -196,10 +196,10 @@ static void test_hold_with_recycling(void **state)
     (void)state;
     void *block = tg_pool_take(pool, 100);
     tg_pool_give(pool, block);
-    size_t idle = tg_pool_idle(pool);
+    size_t idle = pool_idle(pool);
     tg_pool_hold(pool, true);
     tg_pool_hold(pool, false);
-    assert_int_equal(tg_pool_idle(pool), idle);
+    assert_int_equal(pool_idle(pool), idle);
     assert_ptr_equal(tg_pool_take(pool, 100), block);
     tg_pool_give(pool, block);
 }
@@ -218,7 +218,7 @@ static void test_without_a_pool(void **state)
     own = tg_pool_take(NULL, 100);
     tg_pool_give(pool, own);
     assert_int_equal(counting.live, before);
-    assert_int_equal(tg_pool_idle(pool), 0);
+    assert_int_equal(pool_idle(pool), 0);
 
     own = tg_pool_take(pool, 100);
     tg_pool_free(pool);
