@@ -38,7 +38,7 @@ static void find_first(const tg_tile *tile, double *restrict first)
         const double position = (double)(tile->first + row);
         for (int64_t c = 0; tile->by_columns && c < tile->columns; c++) {
             const real most = (real)(sign * tile->center[c]);
-            first[c] = (first[c] < 0) & is_most(x[c], most) ? position : first[c];
+            first[c] = ((first[c] < 0) & is_most(x[c], most)) ? position : first[c];
         }
         if (!tile->by_columns && first[row] < 0) {
             const int64_t i = first_of_row(x, tile->columns, (real)(sign * tile->center[row]));

@@ -13,6 +13,10 @@
  * ahead. */
 #define PIECE 128
 
+/* The most rows whose sums are computed before they are added to those of all rows, so that the errors of long sums
+ * stay small. */
+#define SUMMED_ROWS 128
+
 /* The most values of some rows: a second visit finds them in the processor's cache. */
 #define VALUES_IN_CACHE (1 << 15)
 
@@ -118,12 +122,14 @@ static void differentiate(const tile_loop *l, const tg_tile *tile)
     }
 }
 
-/* Visits all values of the outputs, and accumulates them; or, with scales, writes their gradients. */
-static void visit_tiles(const tg_outputs *o, tg_accumulate *accumulate, double *result, const double *scale)
+/* Visits `length` values of each output from `first` on, and accumulates them; or, with scales, writes their gradients.
+ */
+static void visit_tiles(const tg_outputs *o, int64_t first, int64_t length, tg_accumulate *accumulate, double *result,
+                        const double *scale)
 {
     const tg_reduce_call *r = o->r;
     const bool by_columns = r->by_columns;
-    const int64_t rows = by_columns ? o->length : o->count, columns = by_columns ? o->count : o->length;
+    const int64_t rows = by_columns ? length : o->count, columns = by_columns ? o->count : length;
     real buffer[BUFFER];
     tile_loop l = {.r = r,
                    .inner = by_columns ? &r->kept : &r->reduced,
@@ -134,15 +140,15 @@ static void visit_tiles(const tg_outputs *o, tg_accumulate *accumulate, double *
                    .buffer = buffer};
     const bool has_type = r->dtype == REAL_DTYPE || (r->dtype == TG_U8 && r->reducer->reads_bytes);
     l.is_in_place = !l.reads_x || (!r->part && has_type && tg_walk_stride(l.inner) == 1);
-    const tg_cursor begin = tg_walk_begin(l.inner, by_columns ? o->begin : o->first);
-    l.row = tg_walk_begin(l.outer, by_columns ? o->first : o->begin);
+    const tg_cursor begin = tg_walk_begin(l.inner, by_columns ? o->begin : first);
+    l.row = tg_walk_begin(l.outer, by_columns ? first : o->begin);
     tg_tile tile = {.by_columns = by_columns, .attributes = r->attributes};
     for (int64_t row = 0; columns > 0 && row < rows; row += tile.rows) {
         l.column = begin;
         for (int64_t column = 0; column < columns; column += tile.columns) {
             const int64_t output = by_columns ? column : row;
             next_tile(&l, columns - column, columns, rows - row, &tile);
-            tile.first = o->first + (by_columns ? row : column);
+            tile.first = first + (by_columns ? row : column);
             tile.center = o->center + output;
             tile.scale = scale ? scale + output : NULL;
             if (scale) {
@@ -164,7 +170,21 @@ void KERNEL(tg_fold)(const tg_outputs *o, tg_accumulate *accumulate, double init
     for (int64_t c = 0; c < o->count; c++) {
         result[c] = initial;
     }
-    visit_tiles(o, accumulate, result, NULL);
+    visit_tiles(o, o->first, o->length, accumulate, result, NULL);
+}
+
+void KERNEL(tg_fold_sums)(const tg_outputs *o, tg_accumulate *accumulate, double *sum)
+{
+    const int64_t most = o->r->by_columns ? SUMMED_ROWS : o->length;
+    double part[FOLD];
+    memset(sum, 0, (size_t)o->count * sizeof *sum);
+    for (int64_t done = 0; done < o->length; done += most) {
+        memset(part, 0, (size_t)o->count * sizeof *part);
+        visit_tiles(o, o->first + done, least(o->length - done, most), accumulate, part, NULL);
+        for (int64_t c = 0; c < o->count; c++) {
+            sum[c] += part[c];
+        }
+    }
 }
 
 /* ---- values as they are ---- */
@@ -353,7 +373,7 @@ static void differentiate_outputs(void *context, int64_t begin, int64_t end)
     for (int64_t at = begin; at < end; at += o.count) {
         set_outputs(&o, r, at, end);
         r->reducer->prepare(&o, scale);
-        visit_tiles(&o, NULL, NULL, scale);
+        visit_tiles(&o, o.first, o.length, NULL, NULL, scale);
     }
 }
 

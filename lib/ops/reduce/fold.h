@@ -90,6 +90,9 @@ typedef struct tg_reducer {
 /* Accumulates all values of the outputs from an initial result on, by tiles. The results may be the centers. */
 void KERNEL(tg_fold)(const tg_outputs *o, tg_accumulate *accumulate, double initial, double *result);
 
+/* The same for sums. */
+void KERNEL(tg_fold_sums)(const tg_outputs *o, tg_accumulate *accumulate, double *sum);
+
 /* Computes the outputs for walks and blocks that are set. */
 void KERNEL(tg_reduce_walks)(tg_reduce_call *r, const tg_reducer *reducer);
 
@@ -175,7 +178,7 @@ void KERNEL(tg_add_tile)(const tg_tile *tile, double *sum);
 
 static inline void reduce_sum(tg_outputs *o)
 {
-    KERNEL(tg_fold)(o, KERNEL(tg_add_tile), 0, o->sum);
+    KERNEL(tg_fold_sums)(o, KERNEL(tg_add_tile), o->sum);
 }
 
 /* ---- maxima ---- */
@@ -183,12 +186,12 @@ static inline void reduce_sum(tg_outputs *o)
 /* Returns the larger one of two numbers, and NaN if one is NaN. */
 static inline double larger_f64(double most, double x)
 {
-    return (x > most) | (x != x) ? x : most;
+    return ((x > most) | (x != x)) ? x : most;
 }
 
 static inline real larger(real most, real x)
 {
-    return (x > most) | (x != x) ? x : most;
+    return ((x > most) | (x != x)) ? x : most;
 }
 
 static inline void combine_maxima(tg_partial *sofar, double count, const tg_partial *block, double more)

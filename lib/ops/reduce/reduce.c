@@ -124,7 +124,7 @@ static void add_ties(const tg_tile *tile, double *sum)
 static void reduce_ties(tg_outputs *o)
 {
     set_centers(o);
-    KERNEL(tg_fold)(o, add_ties, 0, o->sum);
+    KERNEL(tg_fold_sums)(o, add_ties, o->sum);
 }
 
 static void prepare_extremes(tg_outputs *o, double *scale)
@@ -188,7 +188,7 @@ static void reduce_means(tg_outputs *o)
     for (int64_t c = 0; c < o->count; c++) {
         o->center[c] = o->sum[c] / (double)o->length;
     }
-    KERNEL(tg_fold)(o, add_differences, 0, o->sum);
+    KERNEL(tg_fold_sums)(o, add_differences, o->sum);
     for (int64_t c = 0; c < o->count; c++) {
         o->center[c] += isfinite(o->center[c]) ? o->sum[c] / (double)o->length : 0;
     }
@@ -197,7 +197,7 @@ static void reduce_means(tg_outputs *o)
 static void reduce_var(tg_outputs *o)
 {
     reduce_means(o);
-    KERNEL(tg_fold)(o, add_squares, 0, o->sum);
+    KERNEL(tg_fold_sums)(o, add_squares, o->sum);
 }
 
 /* Chan, Golub and LeVeque 1979: the mean and the sum of squared deviations of both parts. */

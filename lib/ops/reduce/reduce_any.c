@@ -45,7 +45,7 @@ static void find_bytes(const tg_tile *tile, double *restrict found)
 
 static void reduce_any(tg_outputs *o)
 {
-    KERNEL(tg_fold)(o, o->r->dtype == TG_U8 ? find_bytes : find_values, 0, o->sum);
+    KERNEL(tg_fold_sums)(o, o->r->dtype == TG_U8 ? find_bytes : find_values, o->sum);
 }
 
 static void project_any(const tg_outputs *o)
@@ -78,7 +78,7 @@ static void add_true(const tg_tile *tile, double *sum)
 
 static void reduce_integers(tg_outputs *o)
 {
-    KERNEL(tg_fold)(o, o->r->dtype == TG_U8 ? add_true : KERNEL(tg_add_tile), 0, o->sum);
+    KERNEL(tg_fold_sums)(o, o->r->dtype == TG_U8 ? add_true : KERNEL(tg_add_tile), o->sum);
 }
 
 static void project_integers(const tg_outputs *o)

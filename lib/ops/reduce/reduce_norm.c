@@ -36,7 +36,7 @@ static void reduce_exponentials(tg_outputs *o)
     for (int64_t c = 0; c < o->count; c++) {
         o->center[c] = isfinite(most[c]) ? most[c] : 0;
     }
-    KERNEL(tg_fold)(o, add_exponentials, 0, o->sum);
+    KERNEL(tg_fold_sums)(o, add_exponentials, o->sum);
     memcpy(o->center, most, (size_t)o->count * sizeof *most);
 }
 
@@ -160,12 +160,12 @@ static void add_ties(const tg_tile *tile, double *sum)
 static void reduce_norm(tg_outputs *o)
 {
     if (o->r->attributes->p < (double)INFINITY) {
-        KERNEL(tg_fold)(o, add_powers, 0, o->sum);
+        KERNEL(tg_fold_sums)(o, add_powers, o->sum);
         return;
     }
     KERNEL(tg_fold)(o, find_largest_size, -(double)INFINITY, o->center);
     if (o->r->results) {
-        KERNEL(tg_fold)(o, add_ties, 0, o->sum);
+        KERNEL(tg_fold_sums)(o, add_ties, o->sum);
     }
 }
 
