@@ -6,6 +6,7 @@
 #include "support.h"
 #include "tensor/tensor.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -472,10 +473,34 @@ static void test_gradients_accumulate(void **state)
     }
 }
 
+/* 16,000 times 0.1: the errors of so many additions, one after the other, go the same way. */
+static void test_errors_of_long_sums(void **state)
+{
+    (void)state;
+    enum { ROWS = 16000, COLUMNS = 20 };
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    for (int axis = 0; axis < 2; axis++) {
+        tg_tensor *x = tg_full(t, TG_F64, axis ? TG_SHAPE(COLUMNS, ROWS) : TG_SHAPE(ROWS, COLUMNS), 0.1);
+        tg_tensor *sums[] = {tg_sum(t, x, TG_AXES(axis), TG_DROP_AXES), tg_sum_all(t, x)};
+        for (int k = 0; k < 2; k++) {
+            const double expected = 1600 * (k ? COLUMNS : 1);
+            for (int64_t i = 0; i < tg_tensor_count(sums[k]); i++) {
+                double error = fabs(tg_tensor_value_at(sums[k], i) - expected) / (DBL_EPSILON * expected);
+                if (error > 64) { /* of additions one after the other: 253 */
+                    fail_msg("sum %d along axis %d: an error of %g units", k, axis, error);
+                }
+            }
+        }
+    }
+    tg_tape_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_values_are_those_of_the_formulas),
-                                       cmocka_unit_test(test_special_values), cmocka_unit_test(test_negative_zeros),
+                                       cmocka_unit_test(test_errors_of_long_sums),
+                                       cmocka_unit_test(test_special_values),
+                                       cmocka_unit_test(test_negative_zeros),
                                        cmocka_unit_test(test_levels_and_threads_change_no_bit),
                                        cmocka_unit_test(test_gradients_accumulate)};
     return cmocka_run_group_tests(tests, NULL, NULL);
