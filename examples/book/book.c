@@ -103,7 +103,7 @@ tg_tape *book_tape(tg_run *run)
     config.detect_freed_results = true;
     tg_tape *t = tg_tape_new(run, &config);
     tg_rng_set_profile(tg_run_rng(run), is_reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
-    tg_tape_set_matmul_precision(t, is_reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
+    tg_tape_set_reproducible(t, is_reproducible);
     return t;
 }
 

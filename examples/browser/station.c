@@ -55,7 +55,7 @@ int read_ids(const request *r, int32_t ids[MOST_IDS], tg_error *error)
 tg_tape *station_tape(tg_run *run)
 {
     tg_tape *t = tg_tape_new(run, NULL);
-    tg_tape_set_matmul_precision(t, TG_MATMUL_REPRODUCIBLE);
+    tg_tape_set_reproducible(t, true);
     return t;
 }
 

@@ -40,9 +40,8 @@ recipe recipe_begin(uint64_t seed)
     config.detect_freed_results = true;
     r.tape = tg_tape_new(r.run, &config);
     r.data = tg_tape_new(r.run, &config);
-    tg_matmul_precision precision = is_reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32;
-    tg_tape_set_matmul_precision(r.tape, precision);
-    tg_tape_set_matmul_precision(r.data, precision);
+    tg_tape_set_reproducible(r.tape, is_reproducible);
+    tg_tape_set_reproducible(r.data, is_reproducible);
     recipe_check(&r);
     return r;
 }

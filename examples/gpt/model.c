@@ -61,7 +61,7 @@ void model_free(model *m)
 tg_tape *tape_new(tg_run *run, bool reproducible)
 {
     tg_tape *t = tg_tape_new(run, NULL);
-    tg_tape_set_matmul_precision(t, reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
+    tg_tape_set_reproducible(t, reproducible);
     tg_rng_set_profile(tg_run_rng(run), reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
     if (!t || tg_tape_error(t)->code != TG_OK) {
         complain("%s", t ? tg_tape_error(t)->text : "out of memory");

@@ -86,8 +86,6 @@ static const command_line_option table[] = {
     {"optimizer", "NAME", VALUE_TEXT, AT(optimizer), NULL, "adamw, adam, sgd, adagrad, rmsprop or lion", TRAIN},
     {"weight-decay", "X", VALUE_NUMBER, AT(weight_decay), "[0,inf)", "weight decay; biases and norms have none", TRAIN},
     {"clip", "X", VALUE_NUMBER, AT(clip), "(0,inf]", "maximum norm of the gradients; inf: no clipping", TRAIN},
-    {"bf16", NULL, VALUE_FLAG, AT(bf16), NULL,
-     "compute the matrix products of steps in bf16; validation and samples stay in f32", TRAIN},
     {"reproducible", NULL, VALUE_FLAG, AT(reproducible), NULL,
      "compute the same bits on every processor and with any number of threads", TRAIN | EVAL | GENERATE},
     {"activation-checkpointing", NULL, VALUE_FLAG, AT(activation_checkpointing), NULL,
@@ -191,9 +189,6 @@ static bool agree(const options *o, command which)
     }
     if (o->tied && o->untied) {
         return complain("--tied: must not be used with --untied");
-    }
-    if (o->bf16 && o->reproducible) {
-        return complain("--bf16: must not be used with --reproducible");
     }
     if (o->text && (o->tokens || o->val_tokens)) {
         return complain("--text: must not be used with --%s", o->tokens || which == EVAL ? "tokens" : "val-tokens");

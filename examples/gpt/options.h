@@ -45,7 +45,7 @@ typedef struct options {
     /* the folder of a run to continue, and whether a trained model in --out may be replaced */
     const char *resume;
     bool overwrite;
-    bool tensorboard, bf16, reproducible, activation_checkpointing;
+    bool tensorboard, reproducible, activation_checkpointing;
     /* the number of last checkpoints that stay */
     int64_t keep;
 

@@ -112,18 +112,6 @@ static bool load_first_model(training *r, tg_gpt_config *config, tg_tokenizer **
     return true;
 }
 
-/* Sets the precision of --bf16. Where products in bf16 are not faster, the run has them nevertheless: it may continue
- * one from another machine. */
-static bool set_precision(const training *r)
-{
-    if (!r->o->bf16) {
-        return true;
-    }
-    printf(tg_matmul_bf16_is_fast() ? "matrix products in bf16, by oneDNN\n"
-                                    : "note: products in bf16 are not faster than in f32 here\n");
-    return tg_tape_set_matmul_precision(r->t, TG_MATMUL_BF16) || complain("%s", tg_tape_error(r->t)->text);
-}
-
 static bool prepare(training *r)
 {
     const options *o = r->o;
@@ -165,7 +153,7 @@ static bool prepare(training *r)
            config.tied_head ? "tied" : "untied", (long long)tg_params_value_count(r->m.params));
     char text[PRODUCTS_TEXT];
     printf("computed by %s\n", products_text(text));
-    return set_precision(r) && (!r->c.validation.name || part_fits(&r->c.validation, config.context)) &&
+    return (!r->c.validation.name || part_fits(&r->c.validation, config.context)) &&
            (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && open_folder(r) && parallel_share(r->m.params) &&
            training_continue(r) && write_vocabulary(r);
 }

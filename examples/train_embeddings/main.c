@@ -171,7 +171,7 @@ static bool train(const job *j, bool with_positions, result *r)
     const options *o = j->o;
     training run = {.run = tg_run_new((uint64_t)o->seed)};
     tg_tape *t = tg_tape_new(run.run, NULL);
-    tg_tape_set_matmul_precision(t, o->reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
+    tg_tape_set_reproducible(t, o->reproducible);
     tg_rng_set_profile(tg_run_rng(run.run), o->reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
     model m = model_make(run.run, tg_tokenizer_vocabulary(j->bpe), o->dim, o->context, with_positions);
     tg_loader_config windows = tg_loader_config_default();

@@ -189,7 +189,7 @@ TG_API int tg_threads(void);
  * threads and the vector instructions are: the terms a_ik b_kj are divided into blocks of 384; in each they are added
  * to 0 one by one, by fused multiply-adds; and the sums of the blocks are added from the first to the last. On a
  * processor without fused multiply-adds, and at the baseline of x86-64 (tg_cpu_level), products are rounded before they
- * are added, unless the tape's products are reproducible (tg_tape_set_matmul_precision). The last bits of OpenBLAS
+ * are added, unless the tape's products are reproducible (tg_tape_set_reproducible). The last bits of OpenBLAS
  * depend on its version, the processor, the sizes and the number of threads.
  *
  * The built-in loops always compute reproducible products, the steps of a GRU and an LSTM, which read a copy of the

@@ -55,8 +55,7 @@ TG_API tg_tensor *tg_cross_entropy(tg_tape *tape, tg_tensor *logits, tg_tensor *
  * logits are the largest tensor of a model with a large vocabulary. They and their gradient do not exist as a whole
  * then: only 2^23 of them at a time, or those of 64 rows, and backward computes them again. Fewer are kept until
  * backward. The result differs by roundings from that of tg_linear and tg_cross_entropy, which a head with a bias
- * needs. The products are those of the dtype, whatever the tape's precision. Follows
- * torch.nn.functional.linear_cross_entropy. */
+ * needs. Follows torch.nn.functional.linear_cross_entropy. */
 TG_API tg_tensor *tg_linear_cross_entropy(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *targets,
                                           const tg_cross_entropy_config *config);
 

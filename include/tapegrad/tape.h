@@ -86,42 +86,14 @@ typedef struct tg_evaluation {
 TG_API tg_evaluation tg_evaluation_begin(tg_tape *tape);
 TG_API void tg_evaluation_end(tg_tape *tape, tg_evaluation before);
 
-/* The precision of matrix products: torch.set_float32_matmul_precision with "highest" and "medium". */
-typedef enum tg_matmul_precision {
-    /* f32, the precision of a new tape */
-    TG_MATMUL_F32,
-    /* bf16: the factors of a product are rounded, and their products are added in f32 */
-    TG_MATMUL_BF16,
-    /* the same, but refused where it is not faster than f32 */
-    TG_MATMUL_BF16_FAST,
-    /* f32 or f64, with the same bits on every processor and with any number of threads */
-    TG_MATMUL_REPRODUCIBLE
-} tg_matmul_precision;
-
-/* Returns whether TG_MATMUL_BF16 is faster than f32 here, so that TG_MATMUL_BF16_FAST is accepted: in a build with
- * oneDNN, on a processor that has AVX512_BF16 or AMX_BF16. */
-TG_API bool tg_matmul_bf16_is_fast(void);
-
-/* Sets the precision of the f32 products of tg_linear and tg_matmul, and of the modules that call them, in forward and
- * in backward. The backward of a call has the precision that was set when the call was recorded. Tensors, gradients and
- * the state of optimizers stay f32. So do the products inside other ops: fused attention, convolution, and the products
- * with the state of a GRU or an LSTM. f64 does not change.
- *
- * In bf16 each factor of a product is rounded to the upper half of a float, with 8 significant bits: to nearest, ties
- * to even. Values beyond 3.39e38 become infinite, and values below 1.18e-38, the smallest normal number, become 0. The
- * rounded copy of a parameter is kept until the reset, in memory of the tape (2 or 4 bytes per value).
- *
- * With oneDNN and a processor that has AVX512_BF16 or AMX_BF16, products in bf16 are faster than in f32. Everywhere
- * else TG_MATMUL_BF16 multiplies the same rounded factors in the time of f32, and only the order of the sums differs;
- * TG_MATMUL_BF16_FAST is STATE, and the error names what is missing. VALUE for another number; MEMORY.
- *
- * With TG_MATMUL_REPRODUCIBLE all products, in f32 and f64, those inside other ops included, have the order of the
- * built-in loops (tg_matmul_backend), by fused multiply-adds. Where the vector instructions have none (the baseline of
- * x86-64), they are computed exactly by other means, and more slowly. Everything else in the library has the same bits
- * on each processor anyway, as long as angles are at most 2^20, and the generator's profile is TG_RNG_PORTABLE. So a
- * training gives the same bits on every machine, with any number of threads. Over MPI, tg_mpi_add_sample orders the
- * sums. */
-TG_API bool tg_tape_set_matmul_precision(tg_tape *tape, tg_matmul_precision precision);
+/* Sets whether the matrix products of the tape are reproducible; those of a new tape are not. Reproducible products, in
+ * f32 and f64, those inside other ops included, have the order of the built-in loops (tg_matmul_backend), by fused
+ * multiply-adds. Where the vector instructions have none (the baseline of x86-64), they are computed exactly by other
+ * means, and more slowly. Everything else in the library has the same bits on each processor anyway, as long as angles
+ * are at most 2^20, and the generator's profile is TG_RNG_PORTABLE. So a training gives the same bits on every machine,
+ * with any number of threads. Over MPI, tg_mpi_add_sample orders the sums. The backward of a call is reproducible if
+ * its forward was recorded so. */
+TG_API void tg_tape_set_reproducible(tg_tape *tape, bool reproducible);
 
 /* Begin and end a scope, which frees memory during a long evaluation: the end frees the results of the scope, except
  * `keep`, which is optional and moves to the enclosing scope, and recorded results, which a backward may need. Scopes

@@ -177,7 +177,7 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
                         .input_count = input_count,
                         .output_count = (uint8_t)output_count,
                         .training = call->training,
-                        .reproducible = t->precision == TG_MATMUL_REPRODUCIBLE};
+                        .reproducible = t->reproducible};
     if (attributes_size > 0) {
         made->attributes = (t->attribute_bytes + 15) & ~(size_t)15;
         memcpy(t->attributes + made->attributes, call->attributes, attributes_size);
@@ -207,7 +207,7 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
 static void run_kernel(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call,
                        const struct tg_op_declaration *d)
 {
-    tg_products_set_reproducible(t->precision == TG_MATMUL_REPRODUCIBLE);
+    tg_products_set_reproducible(t->reproducible);
     if (t->runner && kernels->forward && !tg_op_is_empty(call)) {
         t->runner(t->runner_context, call, kernels->forward, false, d->saved, d->scratch);
     } else {

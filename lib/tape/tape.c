@@ -1,5 +1,5 @@
-/* tape: creation, reset, errors, switches and scopes of a tape. apply.c records ops, backward.c differentiates them,
- * and precision.c has the precision of their products.
+/* tape: creation, reset, errors, switches and scopes of a tape. apply.c records ops, and backward.c differentiates
+ * them.
  *
  * A call of several ops returns to a point of the tape if one of them fails (tg_tape_save_point, tg_tape_end). Records
  * and results are stacks, so the call removes what it added. The generator is restored from a copy.
@@ -115,7 +115,6 @@ void tg_tape_reset(tg_tape *t)
 {
     if (t) {
         truncate_to(t, &(tg_tape_point){.records = 0});
-        tg_tape_free_copies(t);
         tg_no_values_reset(t);
         t->scope_count = t->spans.open = 0;
         t->backwards = 0;
@@ -202,8 +201,6 @@ void tg_tape_free(tg_tape *t)
     tg_free(t->plans);
     tg_free(t->gradients);
     tg_free(t->overwrite);
-    tg_free(t->copies);
-    tg_onednn_free(t->onednn);
     tg_pool_free(t->pool);
     tg_run_free(t->owner.run);
     tg_free(t);
@@ -321,6 +318,13 @@ void tg_tape_set_training(tg_tape *t, bool training)
 bool tg_tape_is_training(const tg_tape *t)
 {
     return t && t->training;
+}
+
+void tg_tape_set_reproducible(tg_tape *t, bool reproducible)
+{
+    if (t) {
+        t->reproducible = reproducible;
+    }
 }
 
 tg_evaluation tg_evaluation_begin(tg_tape *t)

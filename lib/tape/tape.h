@@ -23,10 +23,9 @@
 #include "base/level.h"
 #include "base/random.h"
 #include "base/run.h"
-#include "products/onednn.h"
+#include "products/gemm.h"
 #include "tape/activation_checkpoint.h"
 #include "tape/no_values.h"
-#include "tensor/bf16.h"
 #include "tensor/tensor.h"
 
 typedef struct tg_record {
@@ -65,16 +64,6 @@ typedef struct tg_scope {
     bool is_span;
 } tg_scope;
 
-/* A rounded copy of a parameter (precision.c). */
-typedef struct tg_rounded_copy {
-    tg_tensor *parameter;
-    tg_rounded kind;
-    bool is_written;
-    uint64_t version; /* of the parameter, when the copy was written */
-    size_t bytes;
-    void *values; /* a block */
-} tg_rounded_copy;
-
 /* Runs a kernel in place of the tape (gradcheck/guard.c). `saved` and `scratch` are the bytes that the op has declared
  * for this kernel. */
 typedef void tg_kernel_runner(void *context, const tg_op_call *call, tg_op_kernel kernel, bool backward, size_t saved,
@@ -95,6 +84,7 @@ struct tg_tape {
     tg_rng *rng;     /* that of the run, or NULL */
     tg_pool *pool;
     bool recording, training, detect_freed;
+    bool reproducible;                /* whether products are */
     int64_t backwards, max_backwards; /* those since the reset that did not retain the graph; 0: no limit */
     tg_kernel_watch *watches;         /* a list of functions around kernels */
     tg_kernel_runner *runner;         /* or NULL: the tape runs its kernels */
@@ -118,11 +108,6 @@ struct tg_tape {
 
     tg_storage *no_values; /* that of all results without values */
     tg_spans spans;        /* of activation checkpointing */
-
-    tg_matmul_precision precision;
-    tg_onednn *onednn; /* products in bf16; NULL: BLAS computes them */
-    tg_rounded_copy *copies;
-    size_t copy_count, copy_capacity;
 
     /* parallel to tensors[], for the backward in progress: what the plan has decided for an input (tg_input_plan);
      * where its gradient goes, of which the plan writes the blocks of adjoints, and NULL for everything else; and
@@ -265,23 +250,6 @@ bool tg_tape_expect_config(tg_tape *t, const char *call, const void *config, con
 
 /* Returns a contiguous copy, as a recorded op (contiguous.c). */
 tg_tensor *tg_make_contiguous(tg_tape *t, tg_tensor *x);
-
-/* ---- rounded copies of parameters (precision.c) ---- */
-
-/* Returns whether the factors of products are rounded. */
-static inline bool tg_precision_rounds(tg_matmul_precision precision)
-{
-    return precision == TG_MATMUL_BF16 || precision == TG_MATMUL_BF16_FAST;
-}
-
-/* Reserves memory for the rounded copy of a parameter, which lives until the reset. False when memory is exhausted. */
-bool tg_tape_reserve_copy(tg_tape *t, tg_tensor *parameter, tg_rounded kind);
-
-/* Returns the copy, which it writes first if the parameter has changed; NULL if none is reserved. */
-const void *tg_tape_copy_of(tg_tape *t, const tg_tensor *x, tg_rounded kind);
-
-/* Frees the copies: the end of a step. */
-void tg_tape_free_copies(tg_tape *t);
 
 /* tg_op_output for a single output with the shape of an input; faster, because the shape is not copied. */
 bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input);

@@ -436,14 +436,6 @@ static bool apply(world *w)
     return y;
 }
 
-static bool multiply_in_bf16(world *w)
-{
-    bool is_set = tg_tape_set_matmul_precision(w->tape, TG_MATMUL_BF16);
-    tg_tensor *y = is_set ? tg_linear(w->tape, w->x, w->table, NULL) : NULL;
-    add_tensor(w, y);
-    return y;
-}
-
 static bool drop(world *w)
 {
     tg_tensor *y = tg_dropout(w->tape, w->permuted, 0.5);
@@ -1038,7 +1030,6 @@ static const sweep sweeps[] = {
     {"tg_scope_begin", begin_scope, NULL},
     {"tg_activation_checkpoint_begin", begin_span, NULL},
     {"tg_matmul", apply, NULL},
-    {"tg_tape_set_matmul_precision", multiply_in_bf16, NULL},
     {"tg_dropout", drop, NULL},
     {"tg_sum", sum_blocks, prepare_blocks},
     {"tg_var", differentiate_blocks, prepare_blocks},

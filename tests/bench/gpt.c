@@ -51,25 +51,6 @@ static void run_step_without_logits(void *context)
     train(run, tg_gpt_loss(run->tape, run->model, run->inputs, run->targets, NULL));
 }
 
-static void run_step_in(training *run, tg_matmul_precision precision)
-{
-    if (!tg_tape_set_matmul_precision(run->tape, precision)) {
-        fprintf(stderr, "bench: %s\n", tg_tape_error(run->tape)->text);
-        exit(1);
-    }
-    run_step(run);
-}
-
-static void run_step_in_bf16(void *context)
-{
-    run_step_in(context, TG_MATMUL_BF16);
-}
-
-static void run_step_in_f32(void *context)
-{
-    run_step_in(context, TG_MATMUL_F32);
-}
-
 static training training_make(const tg_gpt_config *config, int64_t batch)
 {
     training run = {.shared_run = bench_must(tg_run_new(123))};
@@ -147,9 +128,6 @@ static void bench_training(void)
     bench_value("gpt: training", B * T / step, "tokens/s");
     measure("gpt: the same step by tg_gpt_loss", run_step_without_logits, &run, "the step with logits", run_step, &run);
     bench_products_free(&products);
-    run_step_in_bf16(&run); /* takes the memory of the rounded parameters */
-    measure("gpt: the same step, its products in bf16", run_step_in_bf16, &run, "the step in f32", run_step_in_f32,
-            &run);
     training_free(&run);
 }
 

@@ -50,7 +50,7 @@ static void make_reproducible(program *p)
 {
     if (prints_bits) {
         tg_rng_set_profile(tg_run_rng(p->run), TG_RNG_PORTABLE);
-        tg_tape_set_matmul_precision(p->tape, TG_MATMUL_REPRODUCIBLE);
+        tg_tape_set_reproducible(p->tape, true);
         tg_run_clear_error(p->run);
     }
 }

@@ -11,7 +11,7 @@ static void train(tg_run *run, const model *m, tg_mpi *mpi)
     tg_error error = TG_NO_ERROR;
     tg_run *dropout = tg_run_new(0);
     tg_tape *t = tg_tape_new(dropout, NULL);
-    assert_true(tg_tape_set_matmul_precision(t, TG_MATMUL_REPRODUCIBLE));
+    tg_tape_set_reproducible(t, true);
     tg_loader *loader = loader_make(run, SAMPLES, ranks, rank);
     tg_optim *optim = tg_adamw_new(m->params, NULL);
     assert_true(tg_mpi_broadcast(mpi, m->params, &error));

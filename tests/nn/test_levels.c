@@ -48,7 +48,7 @@ static tg_optim *make_lion(tg_params *params)
 }
 
 /* Returns the parameters after a few steps of a small GPT with dropout. */
-static tg_params *train(tg_dtype dtype, int layers, make_optim *make, tg_matmul_precision precision)
+static tg_params *train(tg_dtype dtype, int layers, make_optim *make, bool reproducible)
 {
     tg_run *run = tg_run_new(7);
     tg_params *params = tg_params_new(run, dtype);
@@ -62,7 +62,7 @@ static tg_params *train(tg_dtype dtype, int layers, make_optim *make, tg_matmul_
     tg_gpt *model = tg_gpt_new(params, &config);
     tg_optim *optim = make(params);
     tg_tape *tape = tg_tape_new(run, NULL);
-    assert_true(tg_tape_set_matmul_precision(tape, precision));
+    tg_tape_set_reproducible(tape, reproducible);
     tg_tensor *inputs = tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL),
               *targets = tg_tensor_new(TG_I32, TG_SHAPE(B, T), NULL);
     for (int step = 0; step < STEPS; step++) {
@@ -86,16 +86,16 @@ static tg_params *train(tg_dtype dtype, int layers, make_optim *make, tg_matmul_
 }
 
 /* Asserts that the parameters have the same bits after training at each level. */
-static void assert_levels_agree(tg_dtype dtype, int layers, make_optim *make, tg_matmul_precision precision)
+static void assert_levels_agree(tg_dtype dtype, int layers, make_optim *make, bool reproducible)
 {
     tg_cpu_level first = tg_get_cpu_level();
-    const int lowest = precision == TG_MATMUL_REPRODUCIBLE ? TG_CPU_BASELINE : lowest_fused_level(false);
+    const int lowest = reproducible ? TG_CPU_BASELINE : lowest_fused_level(false);
     assert_true(tg_set_cpu_level((tg_cpu_level)lowest, NULL));
-    tg_params *base = train(dtype, layers, make, precision);
+    tg_params *base = train(dtype, layers, make, reproducible);
     for (int level = lowest + 1; level <= tg_level_highest(); level++) {
         assert_true(tg_set_cpu_level((tg_cpu_level)level, NULL));
         assert_int_equal(tg_get_cpu_level(), level);
-        tg_params *other = train(dtype, layers, make, precision);
+        tg_params *other = train(dtype, layers, make, reproducible);
         for (int64_t i = 0; i < tg_params_count(base); i++) {
             tg_tensor *a = tg_params_at(base, i).tensor, *b = tg_params_at(other, i).tensor;
             if (memcmp(tg_values(a), tg_values(b), tg_bytes_of(a)) != 0) {
@@ -111,15 +111,15 @@ static void assert_levels_agree(tg_dtype dtype, int layers, make_optim *make, tg
 static void test_training_agrees(void **state)
 {
     (void)state;
-    assert_levels_agree(TG_F32, 2, make_adamw, TG_MATMUL_F32);
+    assert_levels_agree(TG_F32, 2, make_adamw, false);
 }
 
 /* With reproducible products the lowest level agrees, too, whatever BLAS there is. */
 static void test_reproducible_training_agrees(void **state)
 {
     (void)state;
-    assert_levels_agree(TG_F32, 2, make_adamw, TG_MATMUL_REPRODUCIBLE);
-    assert_levels_agree(TG_F64, 1, make_adamw, TG_MATMUL_REPRODUCIBLE);
+    assert_levels_agree(TG_F32, 2, make_adamw, true);
+    assert_levels_agree(TG_F64, 1, make_adamw, true);
 }
 
 static void test_optimizers_agree(void **state)
@@ -127,8 +127,8 @@ static void test_optimizers_agree(void **state)
     (void)state;
     static make_optim *const makers[] = {make_sgd, make_adagrad, make_rmsprop, make_lion};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
-        assert_levels_agree(TG_F32, 1, makers[i], TG_MATMUL_F32);
-        assert_levels_agree(TG_F64, 1, makers[i], TG_MATMUL_F32);
+        assert_levels_agree(TG_F32, 1, makers[i], false);
+        assert_levels_agree(TG_F64, 1, makers[i], false);
     }
 }
 

@@ -246,7 +246,7 @@ static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype
     tg_run *drops = tg_run_new(3);
     tg_tape *t = tg_tape_new(drops, NULL);
     assert_true(!(flags & IN_A_SPAN) || tg_activation_checkpoint_begin(t));
-    assert_true(!(flags & REPRODUCIBLE) || tg_tape_set_matmul_precision(t, TG_MATMUL_REPRODUCIBLE));
+    tg_tape_set_reproducible(t, flags & REPRODUCIBLE);
     for (int i = 0; i < out.input_count; i++) {
         given[i] = (flags & OF_RESULTS) && is_float(inputs[i]) ? tg_mul_scalar(t, inputs[i], 1) : inputs[i];
     }

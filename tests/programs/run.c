@@ -94,7 +94,7 @@ void run_begin(run *r, const program *p, const settings *s, run_log *l)
     config.detect_freed_results = s->detects_freed;
     for (int i = 0; i < TAPES; i++) {
         r->tape[i] = tg_tape_new(r->shared_run, &config);
-        tg_tape_set_matmul_precision(r->tape[i], is_reproducible ? TG_MATMUL_REPRODUCIBLE : TG_MATMUL_F32);
+        tg_tape_set_reproducible(r->tape[i], is_reproducible);
         fuzz_require(tg_tape_error(r->tape[i])->code == TG_OK, "a tape: %s", tg_tape_error(r->tape[i])->text);
     }
 }

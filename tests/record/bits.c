@@ -91,7 +91,7 @@ static training begin(tg_dtype dtype)
     tg_rng_set_profile(tg_run_rng(r.run), TG_RNG_PORTABLE);
     r.params = tg_params_new(r.run, dtype);
     r.t = tg_tape_new(r.run, NULL);
-    tg_tape_set_matmul_precision(r.t, TG_MATMUL_REPRODUCIBLE);
+    tg_tape_set_reproducible(r.t, true);
     check(tg_tape_error(r.t));
     return r;
 }

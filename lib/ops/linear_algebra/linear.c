@@ -8,8 +8,7 @@
  * One gemm forward and two backward, over all rows at once. tg_matmul with a transposed view computes the same numbers,
  * but the gradient of the view would be one more pass over a matrix of the weight's size. The bias is copied into y
  * first, and gemm adds to it. Threads divide the columns of db, so one thread computes each sum, in the order of the
- * rows. ops/linear_algebra/product.h rounds the factors of the products if the tape computes in bf16. Follows
- * torch.nn.functional.linear.
+ * rows. Follows torch.nn.functional.linear.
  */
 #include "ops/linear_algebra/product.h"
 
@@ -21,16 +20,6 @@ typedef struct map {
     const real *bias, *dy;
     real *y, *dbias;
 } map;
-
-/* y = x W^T, dx = dy W and dW = dy^T x. */
-static tg_products products_of(int64_t rows, int64_t in, int64_t out, bool has_bias)
-{
-    return (tg_products){.forward = {rows, out, in, .transpose_b = true, .lda = in, .ldb = in, .ldc = out},
-                         .for_a = {rows, in, out, .lda = out, .ldb = in, .ldc = in},
-                         .for_b = {out, in, rows, .transpose_a = true, .lda = out, .ldb = in, .ldc = in},
-                         .forward_adds = has_bias,
-                         .outputs = rows * out};
-}
 
 /* Returns the number of rows of x, which may have no columns. */
 static int64_t rows_of(const tg_tensor *x)
@@ -64,10 +53,8 @@ void KERNEL(tg_linear_forward)(const tg_op_call *call)
     if (m.bias) {
         tg_parallel_for(m.rows, 1 + TG_GRAIN / (m.out + 1), copy_bias, &m);
     }
-    tg_products p = products_of(m.rows, m.in, m.out, m.bias);
-    tg_factors f = tg_factors_of(call, tg_rounded_factors(call, m.rows, m.out, m.in));
-    const void *x = tg_input_factor(&f, 0), *weight = tg_input_factor(&f, 1);
-    product_multiply(&f, &p.forward, x, weight, p.forward_adds, m.y, false);
+    const tg_gemm g = {m.rows, m.out, m.in, .transpose_b = true, .lda = m.in, .ldb = m.in, .ldc = m.out};
+    product_multiply(&g, tg_values(call->inputs[0]), tg_values(call->inputs[1]), m.bias, m.y, false);
 }
 
 static void add_to_bias(void *context, int64_t begin, int64_t end)
@@ -86,14 +73,13 @@ void KERNEL(tg_linear_backward)(const tg_op_call *call)
     map m = map_of(call);
     m.dy = call->output_gradients[0];
     real *dx = call->input_gradients[0], *dweight = call->input_gradients[1];
-    tg_products p = products_of(m.rows, m.in, m.out, m.bias);
-    tg_factors f = tg_factors_of(call, tg_rounded_factors(call, m.rows, m.out, m.in));
-    const void *dy = dx || dweight ? tg_gradient_factor(&f) : NULL;
     if (dx) {
-        product_multiply(&f, &p.for_a, dy, tg_input_factor(&f, 1), !call->overwrite[0], dx, false);
+        const tg_gemm g = {m.rows, m.in, m.out, .lda = m.out, .ldb = m.in, .ldc = m.in};
+        product_multiply(&g, m.dy, tg_values(call->inputs[1]), !call->overwrite[0], dx, false);
     }
     if (dweight) {
-        product_multiply(&f, &p.for_b, dy, tg_input_factor(&f, 0), !call->overwrite[1], dweight, false);
+        const tg_gemm g = {m.out, m.in, m.rows, .transpose_a = true, .lda = m.out, .ldb = m.in, .ldc = m.in};
+        product_multiply(&g, m.dy, tg_values(call->inputs[0]), !call->overwrite[1], dweight, false);
     }
     m.dbias = m.bias ? call->input_gradients[2] : NULL;
     if (m.dbias) {
@@ -131,9 +117,7 @@ static bool linear_shape(tg_op_call *call)
                           tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
                           TG_GEMM_LIMIT);
     }
-    tg_products products = products_of(rows, weight->shape[1], weight->shape[0], bias);
-    return tg_op_output(call, 0, tg_dtype_of(x), shape) &&
-           tg_products_declare(call, tg_rounded_factors(call, rows, weight->shape[0], weight->shape[1]), &products);
+    return tg_op_output(call, 0, tg_dtype_of(x), shape);
 }
 
 static const tg_op linear_op = {
@@ -149,7 +133,7 @@ static const tg_op linear_op = {
 tg_tensor *tg_linear(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bias)
 {
     tg_tensor *inputs[] = {x, weight, bias};
-    return tg_apply_product(t, &linear_op, inputs, bias ? 3 : 2);
+    return tg_apply(t, &linear_op, inputs, bias ? 3 : 2, NULL, 0, NULL);
 }
 
 #endif

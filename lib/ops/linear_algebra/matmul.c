@@ -8,8 +8,7 @@
  * transposed weight is not copied; operands of other layouts are made contiguous first. Batches broadcast: if all
  * matrices of a batch are multiplied by one matrix (a linear layer on (B,T,C)), forward and backward are one large
  * product of (B T) rows instead of B small ones. Threads divide the products of a batch, or, if these are large, each
- * product; the gradients of a shared operand are added in batch order. ops/linear_algebra/product.h rounds the operands
- * if the tape computes in bf16.
+ * product; the gradients of a shared operand are added in batch order.
  *
  * Follows torch.matmul.
  */
@@ -35,8 +34,6 @@ typedef struct product {
     int batch_rank;
     int64_t batch[TG_MAX_RANK];
     int64_t batches;
-    tg_rounded rounded;
-    tg_products products; /* of one batch */
 } product;
 
 static bool row_major(const tg_tensor *x)
@@ -51,23 +48,19 @@ static int64_t at_least(int64_t distance, int64_t least)
     return distance < least ? least : distance;
 }
 
-/* Where the matrices of an operand are: in its tensor, without gaps as in a gradient, or in rounded factors
- * (tg_input_factor). */
-typedef enum operand_layout { AS_STORED, CONTIGUOUS, ROUNDED } operand_layout;
-
-/* Returns the matrices of x in the batch shape. */
-static operand operand_of(const tg_tensor *x, const product *p, operand_layout layout)
+/* Returns the matrices of x in the batch shape, or those of its gradient, which are contiguous. */
+static operand operand_of(const tg_tensor *x, const product *p, bool is_gradient)
 {
     operand o = {.rows = x->shape[x->rank - 2], .columns = x->shape[x->rank - 1]};
-    o.transposed = layout != CONTIGUOUS && !row_major(x);
+    o.transposed = !is_gradient && !row_major(x);
     int64_t stored =
         o.transposed ? (o.columns == 1 ? 0 : x->strides[x->rank - 1]) : (o.rows == 1 ? 0 : x->strides[x->rank - 2]);
-    o.distance = at_least(layout == AS_STORED ? stored : 0, o.transposed ? o.rows : o.columns);
+    o.distance = at_least(is_gradient ? 0 : stored, o.transposed ? o.rows : o.columns);
     int64_t next = o.rows * o.columns;
     for (int axis = p->batch_rank - 1; axis >= 0; axis--) {
         int own = axis - (p->batch_rank - (x->rank - 2));
-        bool repeated = own < 0 || x->shape[own] == 1 || (layout == ROUNDED && x->strides[own] == 0);
-        o.stride[axis] = repeated ? 0 : layout == AS_STORED ? x->strides[own] : next;
+        bool repeated = own < 0 || x->shape[own] == 1;
+        o.stride[axis] = repeated ? 0 : is_gradient ? next : x->strides[own];
         next *= repeated ? 1 : x->shape[own];
     }
     return o;
@@ -116,22 +109,12 @@ static product product_of(const tg_op_call *call, tg_shape c)
         p.batch[axis] = c.size[axis];
         p.batches *= c.size[axis];
     }
-    operand_layout layout = tg_has_rounded_factors(call) ? ROUNDED : AS_STORED;
-    p.a = operand_of(a, &p, layout);
-    p.b = operand_of(b, &p, layout);
+    p.a = operand_of(a, &p, false);
+    p.b = operand_of(b, &p, false);
     p.c = result_of(&c, &p);
-    p.da = operand_of(a, &p, CONTIGUOUS);
-    p.db = operand_of(b, &p, CONTIGUOUS);
+    p.da = operand_of(a, &p, true);
+    p.db = operand_of(b, &p, true);
     join_batches(&p);
-    p.rounded = tg_rounded_factors(call, p.c.rows, p.c.columns, p.a.columns);
-    /* C = A B, dA = dC B^T and dB = A^T dC. */
-    p.products = (tg_products){.forward = {p.c.rows, p.c.columns, p.a.columns, p.a.transposed, p.b.transposed,
-                                           p.a.distance, p.b.distance, p.c.distance},
-                               .for_a = {p.c.rows, p.a.columns, p.c.columns, false, !p.b.transposed, p.c.distance,
-                                         p.b.distance, p.da.distance},
-                               .for_b = {p.a.columns, p.c.columns, p.c.rows, !p.a.transposed, false, p.a.distance,
-                                         p.c.distance, p.db.distance},
-                               .outputs = tg_shape_count(c)};
     return p;
 }
 
@@ -161,9 +144,8 @@ static bool adds_to(bool overwrite, const product *p, const operand *gradient, i
 /* One product of each batch: the matrices of c are those of a times those of b. */
 typedef struct products {
     const product *p;
-    const tg_factors *factors;
-    const tg_gemm *g;
-    const void *a, *b;
+    tg_gemm g;
+    const real *a, *b;
     real *c;
     const operand *of_a, *of_b, *of_c;
     bool overwrite, in_thread;
@@ -173,9 +155,8 @@ static void multiply_batches(void *context, int64_t begin, int64_t end)
 {
     const products *x = context;
     for (int64_t i = begin; i < end; i++) {
-        product_multiply(x->factors, x->g, factor_at(x->factors, x->a, start(x->p, x->of_a, i)),
-                         factor_at(x->factors, x->b, start(x->p, x->of_b, i)), adds_to(x->overwrite, x->p, x->of_c, i),
-                         x->c + start(x->p, x->of_c, i), x->in_thread);
+        product_multiply(&x->g, x->a + start(x->p, x->of_a, i), x->b + start(x->p, x->of_b, i),
+                         adds_to(x->overwrite, x->p, x->of_c, i), x->c + start(x->p, x->of_c, i), x->in_thread);
     }
 }
 
@@ -184,9 +165,8 @@ static void multiply_batches(void *context, int64_t begin, int64_t end)
 static void multiply_all(products *x)
 {
     const product *p = x->p;
-    double multiplications = (double)x->g->m * (double)x->g->n * (double)x->g->k;
-    x->in_thread =
-        x->factors->kind != TG_ROUNDED_BF16 && p->batches >= tg_threads() && multiplications <= SMALL_PRODUCT;
+    double multiplications = (double)x->g.m * (double)x->g.n * (double)x->g.k;
+    x->in_thread = p->batches >= tg_threads() && multiplications <= SMALL_PRODUCT;
     for (int axis = 0; axis < p->batch_rank; axis++) {
         x->in_thread = x->in_thread && (x->of_c->stride[axis] != 0 || p->batch[axis] == 1);
     }
@@ -200,26 +180,26 @@ static void multiply_all(products *x)
 void KERNEL(tg_matmul_forward)(const tg_op_call *call)
 {
     product p = product_of(call, tg_shape_of(call->outputs[0]));
-    tg_factors f = tg_factors_of(call, p.rounded);
-    const void *a = tg_input_factor(&f, 0), *b = tg_input_factor(&f, 1);
-    real *c = tg_values(call->outputs[0]);
-    multiply_all(&(products){&p, &f, &p.products.forward, a, b, c, &p.a, &p.b, &p.c, .overwrite = true});
+    const tg_gemm g = {p.c.rows,       p.c.columns,  p.a.columns,  p.a.transposed,
+                       p.b.transposed, p.a.distance, p.b.distance, p.c.distance};
+    const real *a = tg_values(call->inputs[0]), *b = tg_values(call->inputs[1]);
+    multiply_all(&(products){&p, g, a, b, tg_values(call->outputs[0]), &p.a, &p.b, &p.c, .overwrite = true});
 }
 
 void KERNEL(tg_matmul_backward)(const tg_op_call *call)
 {
     product p = product_of(call, tg_shape_of(call->outputs[0]));
-    tg_factors f = tg_factors_of(call, p.rounded);
+    const real *a = tg_values(call->inputs[0]), *b = tg_values(call->inputs[1]), *dc = call->output_gradients[0];
     real *da = call->input_gradients[0], *db = call->input_gradients[1];
-    const void *dc = tg_gradient_factor(&f);
-    const void *a = db ? tg_input_factor(&f, 0) : NULL, *b = da ? tg_input_factor(&f, 1) : NULL;
     if (da) {
-        multiply_all(
-            &(products){&p, &f, &p.products.for_a, dc, b, da, &p.c, &p.b, &p.da, .overwrite = call->overwrite[0]});
+        const tg_gemm g = {p.c.rows,        p.a.columns,  p.c.columns,  false,
+                           !p.b.transposed, p.c.distance, p.b.distance, p.da.distance};
+        multiply_all(&(products){&p, g, dc, b, da, &p.c, &p.b, &p.da, .overwrite = call->overwrite[0]});
     }
     if (db) {
-        multiply_all(
-            &(products){&p, &f, &p.products.for_b, a, dc, db, &p.a, &p.c, &p.db, .overwrite = call->overwrite[1]});
+        const tg_gemm g = {p.a.columns, p.c.columns,  p.c.rows,     !p.a.transposed,
+                           false,       p.a.distance, p.c.distance, p.db.distance};
+        multiply_all(&(products){&p, g, a, dc, db, &p.a, &p.c, &p.db, .overwrite = call->overwrite[1]});
     }
 }
 
@@ -266,11 +246,7 @@ static bool matmul_shape(tg_op_call *call)
     }
     shape.size[shape.rank++] = m;
     shape.size[shape.rank++] = n;
-    if (!tg_op_output(call, 0, tg_dtype_of(a), shape)) {
-        return false;
-    }
-    product p = product_of(call, shape);
-    return tg_products_declare(call, p.rounded, &p.products);
+    return tg_op_output(call, 0, tg_dtype_of(a), shape);
 }
 
 static const tg_op matmul_op = {
@@ -299,7 +275,7 @@ tg_tensor *tg_matmul(tg_tape *t, tg_tensor *a, tg_tensor *b)
     a = row ? tg_unsqueeze(t, a, 0) : a;
     b = column ? tg_unsqueeze(t, b, 1) : b;
     tg_tensor *inputs[] = {a, b};
-    tg_tensor *c = tg_apply_product(t, &matmul_op, inputs, 2);
+    tg_tensor *c = tg_apply(t, &matmul_op, inputs, 2, NULL, 0, NULL);
     c = column && c ? tg_squeeze(t, c, -1) : c;
     return tg_tape_end(t, &point, row && c ? tg_squeeze(t, c, column ? -1 : -2) : c);
 }

@@ -48,7 +48,7 @@ class Tapegrad(ConanFile):
 
     def generate(self):
         toolchain = MesonToolchain(self)
-        toolchain.project_options.update({'blas': str(self.options.blas), 'mpi': 'disabled', 'onednn': 'disabled',
+        toolchain.project_options.update({'blas': str(self.options.blas), 'mpi': 'disabled',
                                           'tests': 'disabled', 'text': 'enabled' if self.options.text else 'disabled'})
         toolchain.project_options['examples'] = False
         toolchain.generate()

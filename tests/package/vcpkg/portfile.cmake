@@ -11,7 +11,7 @@ if("text" IN_LIST FEATURES)
 endif()
 vcpkg_configure_meson(
     SOURCE_PATH "${SOURCE_PATH}"
-    OPTIONS -Dblas=${blas} -Dtext=${text} -Dmpi=disabled -Donednn=disabled -Dtests=disabled -Dexamples=false
+    OPTIONS -Dblas=${blas} -Dtext=${text} -Dmpi=disabled -Dtests=disabled -Dexamples=false
 )
 vcpkg_install_meson()
 vcpkg_fixup_pkgconfig()
