@@ -23,8 +23,6 @@
 #include "base/random.h"
 #include "math/doubles.h"
 
-#define PI 3.14159265358979323846
-
 static tg_normal_loop *const normal[] = {TG_EACH_LEVEL(tg_normal_values)};
 
 static double log_of(const tg_rng *rng, double x)
@@ -49,7 +47,7 @@ static void generic_f32(float *values, int64_t count, float mean, float std)
     for (float *x = values; x < values + count; x += 16) {
         for (int j = 0; j < 8; j++) {
             float radius = sqrtf(-2.0F * logf(1.0F - x[j]));
-            float theta = (float)(2 * PI * (double)x[j + 8]);
+            float theta = (float)(2 * TG_PI * (double)x[j + 8]);
             x[j] = tg_fma_f32(radius * cosf(theta), std, mean);
             x[j + 8] = tg_fma_f32(radius * sinf(theta), std, mean);
         }
@@ -82,7 +80,7 @@ static void fill_blocks_f64(tg_rng *rng, double *out, int64_t count, double mean
         for (int j = 0; j < 8; j++) {
             double u1 = 1.0 - tg_rng_unit_f64(outputs[2 * j], outputs[2 * j + 1]);
             double u2 = tg_rng_unit_f64(outputs[2 * j + 16], outputs[2 * j + 17]);
-            double radius = sqrt(-2.0 * log_of(rng, u1)), theta = 2 * PI * u2;
+            double radius = sqrt(-2.0 * log_of(rng, u1)), theta = 2 * TG_PI * u2;
             x[j] = tg_fma_f64(radius * cosine(rng, theta), std, mean);
             x[j + 8] = tg_fma_f64(radius * sine(rng, theta), std, mean);
         }
@@ -104,7 +102,7 @@ static double small_normal(tg_rng *rng, double mean, double std)
     if (!rng->has_normal) {
         uint32_t outputs[4];
         tg_rng_draw(rng, outputs, 4);
-        double theta = 2 * PI * tg_rng_unit_f64(outputs[0], outputs[1]);
+        double theta = 2 * TG_PI * tg_rng_unit_f64(outputs[0], outputs[1]);
         double radius = sqrt(-2.0 * tg_rng_log1p(rng, -tg_rng_unit_f64(outputs[2], outputs[3])));
         rng->normal = radius * sine(rng, theta);
         z = radius * cosine(rng, theta);

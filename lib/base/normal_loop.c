@@ -8,8 +8,6 @@
 #include "base/random.h"
 #include "math/fma.h"
 
-#define PI 3.14159265358979323846
-
 static inline uint32_t bits_of(float x)
 {
     uint32_t bits;
@@ -99,7 +97,7 @@ void LEVEL(tg_normal_values)(float *values, int64_t count, float mean, float std
             radius[i] = sqrtf(radius[i]);
         }
         for (int i = 0; i < PAIRS_TOGETHER; i++) {
-            sine_cosine((float)(2 * PI) * second[i], &sine[i], &cosine[i]);
+            sine_cosine((float)(2 * TG_PI) * second[i], &sine[i], &cosine[i]);
         }
         for (int i = 0; i < PAIRS_TOGETHER; i++) {
             first[i] = tg_fma_f32(radius[i] * cosine[i], std, mean);

@@ -19,13 +19,12 @@
 #include <math.h>
 #include <string.h>
 
-#define N TG_RNG_WORDS
 static tg_advance_loop *const advance[] = {TG_EACH_LEVEL(tg_advance_words)};
 static tg_temper_loop *const temper[] = {TG_EACH_LEVEL(tg_temper_words)};
 
 static inline void advance_if_spent(tg_rng *rng)
 {
-    if (rng->used == 0 || rng->used == N) {
+    if (rng->used == 0 || rng->used == TG_RNG_WORDS) {
         advance[tg_level()](rng->words);
         rng->used = 0;
     }
@@ -36,7 +35,7 @@ void tg_rng_draw(tg_rng *rng, uint32_t *out, int64_t count)
     rng->position += (uint64_t)count;
     while (count > 0) {
         advance_if_spent(rng);
-        int64_t portion = N - rng->used < count ? N - rng->used : count;
+        int64_t portion = TG_RNG_WORDS - rng->used < count ? TG_RNG_WORDS - rng->used : count;
         temper[tg_level()](rng->words + rng->used, out, portion);
         rng->used += (int32_t)portion;
         out += portion;
@@ -70,7 +69,7 @@ void tg_rng_seed(tg_rng *rng, uint64_t seed)
         return;
     }
     rng->words[0] = (uint32_t)seed;
-    for (uint32_t k = 1; k < N; k++) {
+    for (uint32_t k = 1; k < TG_RNG_WORDS; k++) {
         rng->words[k] = 1812433253 * (rng->words[k - 1] ^ rng->words[k - 1] >> 30) + k;
     }
     rng->used = 0;
@@ -151,10 +150,10 @@ bool tg_rng_save_torch_state(const tg_rng *rng, uint8_t state[TG_RNG_TORCH_STATE
     }
     memset(state, 0, TG_RNG_TORCH_STATE_SIZE);
     put(state + AT_SEED, rng->seed, 8);
-    put(state + AT_LEFT, rng->used == 0 ? 1 : (uint64_t)(N + 1 - rng->used), 4);
+    put(state + AT_LEFT, rng->used == 0 ? 1 : (uint64_t)(TG_RNG_WORDS + 1 - rng->used), 4);
     put(state + AT_SEEDED, 1, 4);
     put(state + AT_NEXT, (uint64_t)rng->used, 8);
-    for (int k = 0; k < N; k++) {
+    for (int k = 0; k < TG_RNG_WORDS; k++) {
         put(state + AT_WORDS + 8 * k, rng->words[k], 4);
     }
     if (rng->has_normal) {
@@ -179,7 +178,7 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
     }
     uint64_t left = get(state + AT_LEFT, 4), next = get(state + AT_NEXT, 8);
     bool unused = next == 0 && left == 1;
-    bool running = next >= 1 && next <= N && left == N + 1 - next;
+    bool running = next >= 1 && next <= TG_RNG_WORDS && left == TG_RNG_WORDS + 1 - next;
     if (!unused && !running) {
         return tg_error_set_at(
             error, -1, AT_LEFT,
@@ -187,7 +186,7 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
             "next 0 and left 1 after seeding",
             name, (unsigned long long)left, (unsigned long long)next, AT_LEFT, AT_NEXT);
     }
-    for (int k = 0; k < N; k++) {
+    for (int k = 0; k < TG_RNG_WORDS; k++) {
         uint64_t word = get(state + AT_WORDS + 8 * k, 8);
         if (word > UINT32_MAX) {
             return tg_error_set_at(error, -1, AT_WORDS + 8 * k, "%s: word 0x%llx at byte %d has more than 32 bits",
@@ -203,7 +202,7 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
             "%s: cached normal %g at byte %d with flag %u; the flag must be 0, or 1 with a finite normal", name, normal,
             AT_NORMAL, (unsigned)has_normal);
     }
-    for (int k = 0; k < N; k++) {
+    for (int k = 0; k < TG_RNG_WORDS; k++) {
         rng->words[k] = (uint32_t)get(state + AT_WORDS + 8 * k, 4);
     }
     rng->used = (int32_t)next;

@@ -9,6 +9,8 @@
 
 #define TG_RNG_WORDS 624
 
+#define TG_PI 3.14159265358979323846
+
 /* Invariant: `used` is the number of outputs that were drawn from the current words, 1 to 624. It is 0 only after
  * seeding; then the words must advance before the first output. */
 struct tg_rng {

@@ -24,10 +24,10 @@
 #include "math/log.h"
 
 #if defined TG_REAL_F32
-typedef float real;
 /* The name of a function that exists for each dtype, but not for each level. */
 #define TYPED(name) name##_f32
 #define KERNEL(name) LEVEL(name##_f32)
+typedef float real;
 /* A function of the C library: REAL(sqrt) is sqrtf or sqrt. */
 #define REAL(function) function##f
 /* e^x, e^x - 1 for x <= 0, tanh x, log x and, for x in [0,1], log(1 + x), for loops that the compiler vectorizes. */
@@ -40,9 +40,9 @@ typedef float real;
 #define SMALLEST FLT_MIN
 #define REAL_DTYPE TG_F32
 #elif defined TG_REAL_F64
-typedef double real;
 #define TYPED(name) name##_f64
 #define KERNEL(name) LEVEL(name##_f64)
+typedef double real;
 #define REAL(function) function
 #define EXP(x) tg_exp_f64(x)
 #define EXPM1(x) tg_expm1_f64(x)

@@ -47,7 +47,8 @@ bool tg_saving_add(tg_saving *saving, const char *prefix, const char *name, tg_d
 bool tg_saving_add_integer(tg_saving *saving, const char *prefix, const char *name, int64_t value, tg_error *error)
 {
     char key[TG_PART_NAME], text[32];
-    snprintf(key, sizeof key, "%s%s", prefix, name);
+    /* a prefix is shorter (check_part), but gcc would warn */
+    snprintf(key, sizeof key, "%.*s%s", TG_PART_NAME - 64, prefix, name);
     snprintf(text, sizeof text, "%" PRId64, value);
     return tg_safetensors_add_metadata(saving->writer, "", key, text, error);
 }

@@ -11,14 +11,14 @@
 #include "system/system.h"
 
 /* One file. The names of its tensors and its metadata are in `text`. */
-typedef struct part {
+typedef struct file_part {
     tg_file file;
     char *path, *text;
     tg_metadata_list metadata;
-} part;
+} file_part;
 
 struct tg_safetensors {
-    part *parts;
+    file_part *parts;
     size_t count, capacity;
     tg_entry_list list; /* the tensors of all files, sorted by name */
 };
@@ -71,8 +71,8 @@ static bool add_part(tg_safetensors *f, const char *call, char *path, const tg_f
         tg_free(path);
         return false;
     }
-    part *p = &f->parts[f->count];
-    *p = (part){.path = path};
+    file_part *p = &f->parts[f->count];
+    *p = (file_part){.path = path};
     size_t length = 0;
     if (memory) {
         tg_file_open_bytes(&p->file, call, path, memory->bytes, memory->size);
@@ -330,7 +330,7 @@ const char *tg_safetensors_metadata(const tg_safetensors *f, const char *key)
     return list && low < list->count && strcmp(list->pairs[low].key, key) == 0 ? list->pairs[low].value : NULL;
 }
 
-static const part *part_of(const tg_safetensors *f, const tg_array *array)
+static const file_part *part_of(const tg_safetensors *f, const tg_array *array)
 {
     return &f->parts[((const tg_safetensors_entry *)(const void *)array)->part];
 }

@@ -80,7 +80,7 @@ static guarded *add(run *r, void *original, size_t bytes, size_t behind, size_t 
 }
 
 /* Writes the zones and the values. */
-static void fill(guarded *b, use how)
+static void fill_block(guarded *b, use how)
 {
     memset(b->values - ZONE, b->fill, ZONE + b->bytes + b->behind);
     if ((how == READS || how == ADDS) && b->bytes > 0) {
@@ -101,7 +101,7 @@ static void *guard_memory(run *r, void *memory, size_t bytes, size_t unit, use h
     }
     made->what = what;
     made->number = number;
-    fill(made, how);
+    fill_block(made, how);
     return made->values;
 }
 
@@ -152,7 +152,7 @@ static void guard_tensor(run *r, tg_tensor *x, use how, const char *what, int nu
     made->what = what;
     made->number = number;
     made->fill = tg_dtype_is_float(x->dtype) ? made->fill : TG_GUARD_NAN; /* -1: an id that is near to the others */
-    fill(made, how);
+    fill_block(made, how);
     made->tensor = x;
     made->tensor_storage = x->storage;
     made->tensor_offset = x->offset;
@@ -181,7 +181,7 @@ static void guard_rows(run *r, const tg_tensor *leaf, int number)
         made->what = "the gradient of input";
         made->number = number;
         made->rows = gradient;
-        fill(made, ADDS);
+        fill_block(made, ADDS);
         gradient->values = made->values;
     }
 }

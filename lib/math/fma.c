@@ -19,7 +19,7 @@ static uint64_t bits_of(double x)
 }
 
 /* Returns the 53 bits of a finite number that is not 0, with the first bit set, and sets their exponent. */
-static uint64_t significand(double x, int *exponent)
+static uint64_t significand_of(double x, int *exponent)
 {
     const uint64_t first = (uint64_t)1 << 52;
     uint64_t bits = bits_of(x) & (first - 1);
@@ -77,7 +77,7 @@ static term shifted_right(term x, int by)
 static term product_of(double a, double b)
 {
     int of_a, of_b;
-    uint64_t x = significand(a, &of_a), y = significand(b, &of_b);
+    uint64_t x = significand_of(a, &of_a), y = significand_of(b, &of_b);
     const uint64_t half = 0xffffffff;
     uint64_t middle = (x >> 32) * (y & half) + ((x & half) * (y & half) >> 32), other = (x & half) * (y >> 32);
     uint64_t carry = ((middle & half) + (other & half)) >> 32;
@@ -143,7 +143,7 @@ double tg_whole_fma_f64(double a, double b, double c)
         return rounded(product);
     }
     term other = {.is_negative = bits_of(c) >> 63};
-    other.lower = significand(c, &other.exponent);
+    other.lower = significand_of(c, &other.exponent);
     other = shifted_left(other, 73);
     term sum = product.exponent >= other.exponent ? sum_of(product, other) : sum_of(other, product);
     return rounded(sum);

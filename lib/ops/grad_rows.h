@@ -3,16 +3,7 @@
 #ifndef TG_OPS_GRAD_ROWS_H
 #define TG_OPS_GRAD_ROWS_H
 
-#include "ops/kernel.h"
-
-/* Returns whether a row of the gradient has no values yet. The kernel visits the ids in their order; *next_new is
- * *first_new before, and then the next new row. */
-static inline bool is_new_row(int32_t row, int32_t *next_new)
-{
-    const bool is_new = row == *next_new;
-    *next_new += is_new;
-    return is_new;
-}
+#include "ops/kernel_real.h"
 
 /* Adds scale * from to n values. With is_new they have no values yet, and get those that zeros would get: 0 for -0. */
 static inline void add_scaled(real *restrict to, const real *restrict from, real scale, int64_t n, bool is_new)

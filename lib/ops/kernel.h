@@ -1,4 +1,4 @@
-/* kernel (private): the declarations that all files with kernels share. */
+/* kernel (private): the declarations that all files with kernels share; those with `real` are in kernel_real.h. */
 #ifndef TG_OPS_KERNEL_H
 #define TG_OPS_KERNEL_H
 
@@ -6,8 +6,8 @@
 
 #include <tapegrad/losses.h>
 
+#include "base/level.h"
 #include "base/parallel.h"
-#include "base/real.h"
 #include "products/gemm.h"
 #include "tape/tape.h"
 #include "tensor/walk.h"
@@ -41,25 +41,6 @@ typedef void tg_kernel(const tg_op_call *call);
 #define TG_NO_KERNEL_f32_avx2 NULL
 #define TG_NO_KERNEL_f64_avx2 NULL
 
-/* Computes C = A B, or with `add` C += A B (products/gemm.h). */
-static inline void gemm(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
-{
-    TYPED(tg_gemm)(g, a, b, add, c);
-}
-
-/* The same in the calling thread, for the body of a parallel loop. */
-static inline void gemm_in_thread(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
-{
-    TYPED(tg_gemm_in_thread)(g, a, b, add, c);
-}
-
-/* Returns the new value of a gradient: the contribution itself with `overwrite`, else added to the old value (see
- * tg_op.can_overwrite). */
-static inline real accumulated(bool overwrite, real old, real contribution)
-{
-    return overwrite ? contribution : old + contribution;
-}
-
 /* A tensor as (outer,size,inner), where `size` is that of one axis. The values along the axis are a line, and `inner`
  * apart. Line l has the outer index l / inner and the inner index l % inner. A scalar is (1,1,1). */
 typedef struct axis_split {
@@ -85,6 +66,15 @@ static inline axis_split split_at_axis(const tg_tensor *x, int axis)
 static inline int64_t line_offset(const axis_split *split, int64_t line)
 {
     return line / split->inner * split->size * split->inner + line % split->inner;
+}
+
+/* Returns whether a row of the gradient has no values yet. The kernel visits the ids in their order; *next_new is
+ * *first_new before, and then the next new row. */
+static inline bool is_new_row(int32_t row, int32_t *next_new)
+{
+    const bool is_new = row == *next_new;
+    *next_new += is_new;
+    return is_new;
 }
 
 /* The count of the list that tg_axes_make returns for NULL axes. */

@@ -7,9 +7,8 @@
 #ifndef TG_OPS_LANES_H
 #define TG_OPS_LANES_H
 
-#include "ops/kernel.h"
-
-#define LANES 16
+#include "ops/kernel_real.h"
+#include "ops/lane_sums.h"
 
 /* Returns the maximum of a row; -inf for an empty row. A NaN is skipped. */
 static inline real row_max(const real *x, int64_t n)
@@ -37,20 +36,6 @@ static inline real row_max(const real *x, int64_t n)
     }
     return most;
 }
-
-static inline double sum_of_lanes(const double lane[LANES])
-{
-    double eight[8], four[4];
-    for (int k = 0; k < 8; k++) {
-        eight[k] = lane[k] + lane[k + 8];
-    }
-    for (int k = 0; k < 4; k++) {
-        four[k] = eight[k] + eight[k + 4];
-    }
-    return (four[0] + four[1]) + (four[2] + four[3]);
-}
-
-typedef double tg_four_lanes __attribute__((vector_size(4 * sizeof(double)), aligned(sizeof(double)), may_alias));
 
 static inline void add_four_values(const real *x, tg_four_lanes *lanes)
 {
@@ -136,6 +121,25 @@ static inline double row_weighted_dot(const real *x, double mean, const real *dy
     return sum;
 }
 
+/* Returns sum_i (a_i - b_i + eps)^2. */
+static inline double row_squared_distance(const real *a, const real *b, double eps, int64_t n)
+{
+    double lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (int k = 0; k < LANES; k++) {
+            const double u = (double)a[i + k] - (double)b[i + k] + eps;
+            lane[k] += u * u;
+        }
+    }
+    double sum = sum_of_lanes(lane);
+    for (; i < n; i++) {
+        const double u = (double)a[i] - (double)b[i] + eps;
+        sum += u * u;
+    }
+    return sum;
+}
+
 /* Computes out_i = exp(x_i - shift), for a shift >= x_i; out may be x. Subnormal results are 0. */
 static inline void row_exp(const real *x, int64_t n, real shift, real *out)
 {
@@ -143,11 +147,6 @@ static inline void row_exp(const real *x, int64_t n, real shift, real *out)
         out[i] = EXP_OR_ZERO(x[i] - shift);
     }
 }
-
-/* The maximum m of a row, and z = sum_i exp(x_i - m). */
-typedef struct tg_softmax_row {
-    double most, sum;
-} tg_softmax_row;
 
 /* Returns m and z of a row. The exponentials are computed 256 at a time, and written to out if it is not NULL. */
 static inline tg_softmax_row softmax_row(const real *x, int64_t n, real *out)

@@ -4,9 +4,9 @@
 
 /* Such a loop is compiled into each caller, so that it can be vectorized. */
 #if defined __GNUC__
-#define TG_FOR_EACH_OP static inline __attribute__((always_inline))
+#define TG_FOR_EACH_OP inline __attribute__((always_inline))
 #else
-#define TG_FOR_EACH_OP static inline
+#define TG_FOR_EACH_OP inline
 #endif
 
 #endif

@@ -70,4 +70,24 @@ typedef void tg_adam_add_kernel(tg_recent_steps *steps, uint32_t groups, const d
                                 double first, double correction);
 tg_adam_add_kernel TG_EACH_LEVEL(tg_adam_add_terms);
 
+/* If S_4 is negligible, too, fewer terms suffice. */
+#define TG_ADAM_FEW_TERMS 4
+
+/* The steps that a row has missed, in the form that its kernel needs. */
+typedef struct tg_adam_gap {
+    double decay, first, second; /* the factors of x, m and v */
+    double offset;               /* eps u0 */
+    double terms[TG_ADAM_TERMS]; /* S_k times D */
+    int count;                   /* of the terms, TG_ADAM_FEW_TERMS or TG_ADAM_TERMS; the other ones are 0 */
+    double limit;                /* an element with v up to this, and with m, is replayed; -1: none */
+    /* for the replay: the first `steps` missed steps are log[(first_step + i) & mask]; end: the decay up to the last */
+    const tg_logged_step *log;
+    uint32_t first_step, steps, mask;
+    double beta1, beta2, eps, end;
+} tg_adam_gap;
+
+/* Applies missed steps of `count` values: writes x, m and v. */
+typedef void tg_adam_make_up_kernel(const tg_adam_gap *missed, void *theta, void *mean, void *square, int64_t count);
+tg_adam_make_up_kernel TG_EACH_LEVEL(tg_adam_make_up_f32), TG_EACH_LEVEL(tg_adam_make_up_f64);
+
 #endif

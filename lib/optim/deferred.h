@@ -34,6 +34,14 @@ typedef struct tg_deferred_kind {
 
 extern const tg_deferred_kind tg_deferred_adam, tg_deferred_sgd;
 
+/* Steps of SGD that are missed, as a matrix: x = xx x + xb b,  b = bx x + bb b */
+typedef struct tg_sgd_matrix {
+    double xx, xb, bx, bb;
+} tg_sgd_matrix;
+
+typedef void tg_sgd_make_up_kernel(const tg_sgd_matrix *missed, void *theta, void *buffer, int64_t count);
+tg_sgd_make_up_kernel TG_EACH_LEVEL(tg_sgd_make_up_f32), TG_EACH_LEVEL(tg_sgd_make_up_f64);
+
 /* ---- constructors ---- */
 
 /* Check whether steps can be deferred: with the aliases of the params, with options of Adam, with options of SGD. If

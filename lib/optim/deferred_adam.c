@@ -26,26 +26,6 @@
 #include "optim/adam_log.h"
 #include "optim/deferred.h"
 
-/* If S_4 is negligible, too, fewer terms suffice. */
-#define HALF 4
-
-/* The steps that a row has missed, in the form that its kernel needs. */
-typedef struct gap {
-    double decay, first, second; /* the factors of x, m and v */
-    double offset;               /* eps u0 */
-    double terms[TG_ADAM_TERMS]; /* S_k times D */
-    int count;                   /* of the terms, HALF or TG_ADAM_TERMS; the other ones are 0 */
-    double limit;                /* an element with v up to this, and with m, is replayed; -1: none */
-    /* for the replay: the first `steps` missed steps are log[(first_step + i) & mask]; end: the decay up to the last */
-    const tg_logged_step *log;
-    uint32_t first_step, steps, mask;
-    double beta1, beta2, eps, end;
-} gap;
-
-/* Applies missed steps of `count` values: writes x, m and v. */
-typedef void make_up_kernel(const gap *missed, void *theta, void *mean, void *square, int64_t count);
-make_up_kernel TG_EACH_LEVEL(tg_adam_make_up_f32), TG_EACH_LEVEL(tg_adam_make_up_f64);
-
 /* ---- one row ---- */
 
 /* The fields of a gap that the loops read, as reals. */
@@ -53,7 +33,7 @@ typedef struct real_gap {
     real decay, first, second, offset, limit, terms[TG_ADAM_TERMS];
 } real_gap;
 
-static real_gap real_gap_of(const gap *missed)
+static real_gap real_gap_of(const tg_adam_gap *missed)
 {
     real_gap g = {(real)missed->decay,  (real)missed->first, (real)missed->second,
                   (real)missed->offset, (real)missed->limit, {0}};
@@ -99,7 +79,7 @@ static inline __attribute__((always_inline)) void make_up_all(int terms, const r
     }
 }
 
-static real replayed(const gap *missed, real x, real m, real v)
+static real replayed(const tg_adam_gap *missed, real x, real m, real v)
 {
     const real beta1 = (real)missed->beta1, beta2 = (real)missed->beta2, eps = (real)missed->eps;
     for (uint32_t i = 0; i < missed->steps; i++) {
@@ -111,13 +91,13 @@ static real replayed(const gap *missed, real x, real m, real v)
     return x * (real)(missed->end / missed->log[(missed->first_step + missed->steps - 1) & missed->mask].decay);
 }
 
-void KERNEL(tg_adam_make_up)(const gap *missed, void *theta, void *mean, void *square, int64_t count)
+void KERNEL(tg_adam_make_up)(const tg_adam_gap *missed, void *theta, void *mean, void *square, int64_t count)
 {
     real *restrict x = theta, *restrict m = mean, *restrict v = square;
     const real_gap g = real_gap_of(missed);
     if (missed->limit < 0 || !any_needs_replay(&g, m, v, count)) {
-        if (missed->count == HALF) {
-            make_up_all(HALF, &g, x, m, v, count);
+        if (missed->count == TG_ADAM_FEW_TERMS) {
+            make_up_all(TG_ADAM_FEW_TERMS, &g, x, m, v, count);
         } else {
             make_up_all(TG_ADAM_TERMS, &g, x, m, v, count);
         }
@@ -136,7 +116,7 @@ void KERNEL(tg_adam_make_up)(const gap *missed, void *theta, void *mean, void *s
 /* The largest q. Its window has 8900 steps in f32 and 17000 in f64. */
 #define LARGEST_Q 0.9975
 
-static void find_gap(gap *missed, const tg_adam_log *log, uint32_t now, uint32_t age)
+static void find_gap(tg_adam_gap *missed, const tg_adam_log *log, uint32_t now, uint32_t age)
 {
     uint32_t step = now - age;
     const tg_logged_step *from = &log->steps[step & log->mask], *to = &log->steps[now & log->mask];
@@ -144,20 +124,20 @@ static void find_gap(gap *missed, const tg_adam_log *log, uint32_t now, uint32_t
     double sums[TG_ADAM_TERMS + 1];
     tg_adam_log_sums(log, now, age, sums);
     const double bound = sums[TG_ADAM_TERMS], allowed = log->tolerance * sums[0];
-    *missed = (gap){.decay = to->decay / from->decay,
-                    .first = moments.first,
-                    .second = moments.second,
-                    .offset = log->eps * from->center,
-                    .count = sums[HALF] <= allowed ? HALF : TG_ADAM_TERMS,
-                    .limit = -1,
-                    .log = log->steps,
-                    .first_step = step + 1,
-                    .steps = age < log->window ? age : log->window,
-                    .mask = log->mask,
-                    .beta1 = log->beta1,
-                    .beta2 = log->beta2,
-                    .eps = log->eps,
-                    .end = to->decay};
+    *missed = (tg_adam_gap){.decay = to->decay / from->decay,
+                            .first = moments.first,
+                            .second = moments.second,
+                            .offset = log->eps * from->center,
+                            .count = sums[TG_ADAM_FEW_TERMS] <= allowed ? TG_ADAM_FEW_TERMS : TG_ADAM_TERMS,
+                            .limit = -1,
+                            .log = log->steps,
+                            .first_step = step + 1,
+                            .steps = age < log->window ? age : log->window,
+                            .mask = log->mask,
+                            .beta1 = log->beta1,
+                            .beta2 = log->beta2,
+                            .eps = log->eps,
+                            .end = to->decay};
     int terms = missed->count;
     if (!(bound <= allowed)) {
         /* p^8 is above allowed / bound if v is below this; sums that do not fit into a float: all are replayed */
@@ -183,10 +163,10 @@ static void prefetch(const void *context, uint32_t now, uint32_t age)
 
 static void make_up(const void *context, uint32_t now, uint32_t age, void *x, void *const *state, int64_t count)
 {
-    static make_up_kernel *const f32[] = {TG_EACH_LEVEL(tg_adam_make_up_f32)};
-    static make_up_kernel *const f64[] = {TG_EACH_LEVEL(tg_adam_make_up_f64)};
+    static tg_adam_make_up_kernel *const f32[] = {TG_EACH_LEVEL(tg_adam_make_up_f32)};
+    static tg_adam_make_up_kernel *const f64[] = {TG_EACH_LEVEL(tg_adam_make_up_f64)};
     const tg_adam_log *log = context;
-    gap missed;
+    tg_adam_gap missed;
     find_gap(&missed, log, now, age);
     (log->dtype == TG_F32 ? f32 : f64)[tg_level()](&missed, x, state[0], state[1], count);
 }

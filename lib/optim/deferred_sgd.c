@@ -17,17 +17,9 @@
 #include "base/real.h"
 #include "optim/deferred.h"
 
-/* x = xx x + xb b,  b = bx x + bb b */
-typedef struct matrix {
-    double xx, xb, bx, bb;
-} matrix;
-
-typedef void make_up_kernel(const matrix *missed, void *theta, void *buffer, int64_t count);
-make_up_kernel TG_EACH_LEVEL(tg_sgd_make_up_f32), TG_EACH_LEVEL(tg_sgd_make_up_f64);
-
 /* Computes in double, so that floats are rounded once. Without momentum the buffer is NULL; without weight decay b
  * does not read x, which may be infinite. */
-void KERNEL(tg_sgd_make_up)(const matrix *missed, void *theta, void *buffer, int64_t count)
+void KERNEL(tg_sgd_make_up)(const tg_sgd_matrix *missed, void *theta, void *buffer, int64_t count)
 {
     real *restrict x = theta, *restrict b = buffer;
     const double xx = missed->xx, xb = missed->xb, bx = missed->bx, bb = missed->bb;
@@ -49,26 +41,26 @@ void KERNEL(tg_sgd_make_up)(const matrix *missed, void *theta, void *buffer, int
 #include "base/alloc.h"
 
 typedef struct sgd_log {
-    make_up_kernel *kernel;
+    tg_sgd_make_up_kernel *kernel;
     uint32_t capacity;
     /* nodes[1] is the root, and the children of nodes[i] are nodes[2 i] and nodes[2 i + 1]; step s is in
      * nodes[capacity + s % capacity] */
-    matrix *nodes;
+    tg_sgd_matrix *nodes;
 } sgd_log;
 
-static matrix product(matrix later, matrix earlier)
+static tg_sgd_matrix product(tg_sgd_matrix later, tg_sgd_matrix earlier)
 {
-    return (matrix){.xx = later.xx * earlier.xx + later.xb * earlier.bx,
-                    .xb = later.xx * earlier.xb + later.xb * earlier.bb,
-                    .bx = later.bx * earlier.xx + later.bb * earlier.bx,
-                    .bb = later.bx * earlier.xb + later.bb * earlier.bb};
+    return (tg_sgd_matrix){.xx = later.xx * earlier.xx + later.xb * earlier.bx,
+                           .xb = later.xx * earlier.xb + later.xb * earlier.bb,
+                           .bx = later.bx * earlier.xx + later.bb * earlier.bx,
+                           .bb = later.bx * earlier.xb + later.bb * earlier.bb};
 }
 
-static matrix matrix_of(const tg_optim_factors *factors)
+static tg_sgd_matrix matrix_of(const tg_optim_factors *factors)
 {
     double lr = factors->sgd.lr, decay = factors->sgd.weight_decay, nesterov = factors->sgd.nesterov;
     double direct = nesterov != 0 ? decay : 0, share = nesterov != 0 ? nesterov : 1;
-    matrix step = {.bx = factors->sgd.gradient_factor * decay, .bb = factors->sgd.momentum};
+    tg_sgd_matrix step = {.bx = factors->sgd.gradient_factor * decay, .bb = factors->sgd.momentum};
     step.xx = 1 - lr * (direct + share * step.bx);
     step.xb = -lr * share * step.bb;
     return step;
@@ -93,8 +85,8 @@ static void free_log(void *context)
 
 static void *new_log(const tg_optim *optim, const tg_slot *slot, uint32_t capacity)
 {
-    static make_up_kernel *const f32[] = {TG_EACH_LEVEL(tg_sgd_make_up_f32)};
-    static make_up_kernel *const f64[] = {TG_EACH_LEVEL(tg_sgd_make_up_f64)};
+    static tg_sgd_make_up_kernel *const f32[] = {TG_EACH_LEVEL(tg_sgd_make_up_f32)};
+    static tg_sgd_make_up_kernel *const f64[] = {TG_EACH_LEVEL(tg_sgd_make_up_f64)};
     (void)optim;
     sgd_log *log = tg_alloc(1, sizeof *log);
     if (!log) {
@@ -126,7 +118,7 @@ static void add(void *context, uint32_t now, int64_t steps, const tg_optim_facto
 static void make_up(const void *context, uint32_t now, uint32_t age, void *x, void *const *state, int64_t count)
 {
     const sgd_log *log = context;
-    matrix missed = {.xx = 1, .bb = 1};
+    tg_sgd_matrix missed = {.xx = 1, .bb = 1};
     while (age > 0) {
         uint32_t node = log->capacity + ((now - age + 1) & (log->capacity - 1)), steps = 1;
         for (; node % 2 == 0 && 2 * steps <= age; node /= 2) {

@@ -14,15 +14,10 @@
 #define TG_OPS_ATTENTION_ATTENTION_TILES_H
 
 #include "ops/lanes.h"
+#include "ops/attention/attention_attributes.h"
 #include "ops/elementwise/mask.h"
 #include "products/few_rows.h"
 #include "ops/linear_algebra/matrices.h"
-
-typedef struct attention_attributes {
-    double p, scale; /* p is the probability of dropout; 0 in evaluation */
-    bool causal, has_bias, has_mask;
-    uint32_t shared_axes; /* a bit for each axis of the queries along which the values alone differ */
-} attention_attributes;
 
 /* The most rows of a tile, and the most values. Forward visits a few tiles together, because softmax and the product
  * with the values take less time for long rows. */
@@ -56,39 +51,6 @@ typedef struct attention_block {
     int64_t end_key;     /* the mask removes all keys from here on */
     int64_t visible;     /* the number of keys up to the last one that the last row attends to */
 } attention_block;
-
-/* Returns the number of rows that have values. */
-static inline int64_t attention_rows_of(const tg_tensor *queries)
-{
-    int64_t width = queries->shape[queries->rank - 1];
-    return width > 0 ? queries->count / width : 0;
-}
-
-/* Returns the number of rows of the weights, which are the same along the shared axes. */
-static inline int64_t weight_rows_of(const tg_op_call *call)
-{
-    const tg_tensor *q = call->inputs[0];
-    int64_t rows = 1;
-    for (int axis = 0; axis < q->rank - 1; axis++) {
-        rows *= ((const attention_attributes *)call->attributes)->shared_axes >> axis & 1 ? 1 : q->shape[axis];
-    }
-    return rows;
-}
-
-/* Returns the matrix of the weights that belongs to matrix `batch` of the queries. */
-static inline int64_t weight_matrix_of(const tg_op_call *call, int64_t batch)
-{
-    const tg_tensor *q = call->inputs[0];
-    int64_t matrix = 0, step = 1;
-    for (int axis = q->rank - 3; axis >= 0; axis--) {
-        if (!(((const attention_attributes *)call->attributes)->shared_axes >> axis & 1)) {
-            matrix += batch % q->shape[axis] * step;
-            step *= q->shape[axis];
-        }
-        batch /= q->shape[axis];
-    }
-    return matrix;
-}
 
 static inline attention attention_of(const tg_op_call *call)
 {

@@ -7,7 +7,7 @@
  * With fewer, the missing scores are 0. Dai et al. 2019 (Transformer-XL), appendix B, calls this "relative shift".
  */
 #include "ops/attention/relative.h"
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 
 TG_DECLARE_KERNEL(tg_relative_shift_forward);
 TG_DECLARE_KERNEL(tg_relative_shift_backward);

@@ -12,6 +12,7 @@
  */
 #include "ops/attention/relative.h"
 #include "ops/attention/row_blocks.h"
+#include "ops/kernel_real.h"
 
 TG_DECLARE_KERNEL(tg_relative_scores_forward);
 TG_DECLARE_KERNEL(tg_relative_scores_backward);

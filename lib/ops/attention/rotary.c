@@ -11,7 +11,7 @@
  * once, in double, and saves them for backward; threads divide the positions, and then the rows.
  */
 #include "math/trigonometry.h"
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 #include "ops/attention/rotary.h"
 
 TG_DECLARE_KERNEL(tg_rotary_forward);

@@ -5,7 +5,7 @@
  * all functions but tanh, relu and leaky_relu (math/exp.h).
  */
 #include "math/normal_tail.h"
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/elementwise_real.h"
 
 #ifdef TG_ONCE
 static tg_tensor *apply_with(tg_tape *t, const tg_elementwise *op, tg_tensor *x, double p, double q)
@@ -26,9 +26,9 @@ static inline real tanh_gradient(real y, real dy)
     return dy * (1 - y * y);
 }
 
-TG_LOOP(tanh_value, a[i]);
-TG_LOOP(tanh_gradient, y[i], dy[i]);
-TG_FUNCTION_OF_ONE(tanh, TG_OP_ALL, 0, tanh_gradient_loop);
+TG_LOOP(tanh_value_loop, tanh_value(a[i]));
+TG_LOOP(tanh_gradient_loop, tanh_gradient(y[i], dy[i]));
+TG_FUNCTION_OF_ONE(tg_tanh, tg_tanh_op, "tanh", TG_OP_ALL, 0, tanh_value_loop, tanh_gradient_loop);
 
 /* y = 1 / (1 + e^-x), which is sigmoid_of (base/real.h); dx += dy y (1 - y) */
 static inline real sigmoid_value(real x)
@@ -41,9 +41,9 @@ static inline real sigmoid_gradient(real y, real dy)
     return normal_or_zero(dy * y * (1 - y));
 }
 
-TG_LOOP(sigmoid_value, a[i]);
-TG_LOOP(sigmoid_gradient, y[i], dy[i]);
-TG_FUNCTION_OF_ONE(sigmoid, TG_OP_ALL, 0, sigmoid_gradient_loop);
+TG_LOOP(sigmoid_value_loop, sigmoid_value(a[i]));
+TG_LOOP(sigmoid_gradient_loop, sigmoid_gradient(y[i], dy[i]));
+TG_FUNCTION_OF_ONE(tg_sigmoid, tg_sigmoid_op, "sigmoid", TG_OP_ALL, 0, sigmoid_value_loop, sigmoid_gradient_loop);
 
 /* y = max(x, 0), dx += dy where not x <= 0. -0 stays -0, although LLVM 14 makes WebAssembly's max of `x < 0 ? 0 : x`,
  * and so 0 of it: the comparison is with the largest number below 0. */
@@ -58,9 +58,9 @@ static inline real relu_gradient(real y, real dy)
     return y <= 0 ? 0 : dy; /* dy passes at a NaN */
 }
 
-TG_LOOP(relu_value, a[i]);
-TG_LOOP(relu_gradient, y[i], dy[i]);
-TG_FUNCTION_OF_ONE(relu, TG_OP_ALL, 0, relu_gradient_loop);
+TG_LOOP(relu_value_loop, relu_value(a[i]));
+TG_LOOP(relu_gradient_loop, relu_gradient(y[i], dy[i]));
+TG_FUNCTION_OF_ONE(tg_relu, tg_relu_op, "relu", TG_OP_ALL, 0, relu_value_loop, relu_gradient_loop);
 
 /* y = x where x > 0, else slope x; dx += dy where x > 0, else slope dy */
 static inline real leaky_relu_value(real x, double slope)
@@ -73,16 +73,16 @@ static inline real leaky_relu_gradient(real x, real dy, double slope)
     return x > 0 ? dy : (real)slope * dy;
 }
 
-TG_LOOP(leaky_relu_value, a[i], p);
-TG_LOOP(leaky_relu_gradient, a[i], dy[i], p);
-TG_ELEMENTWISE(leaky_relu, tg_elementwise, leaky_relu_value_loop, leaky_relu_gradient_loop, NULL, NULL,
-               .op.name = "leaky_relu", .op.shape = tg_elementwise_shape, .op.input_names = {"x"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+TG_LOOP(leaky_relu_value_loop, leaky_relu_value(a[i], p));
+TG_LOOP(leaky_relu_gradient_loop, leaky_relu_gradient(a[i], dy[i], p));
+TG_ELEMENTWISE(tg_leaky_relu_op, tg_elementwise_forward, tg_elementwise_backward, leaky_relu_value_loop,
+               leaky_relu_gradient_loop, NULL, NULL, .op.name = "leaky_relu", .op.shape = tg_elementwise_shape,
+               .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_leaky_relu(tg_tape *t, tg_tensor *x, double slope)
 {
-    return apply_with(t, &leaky_relu_op, x, slope, 0);
+    return apply_with(t, &tg_leaky_relu_op, x, slope, 0);
 }
 #endif
 
@@ -100,9 +100,9 @@ static inline real gelu_gradient(real x, real dy)
     return normal_or_zero(dy * ((x < 0 ? tail : 1 - tail) + x * density));
 }
 
-TG_LOOP(gelu_value, a[i]);
-TG_LOOP(gelu_gradient, a[i], dy[i]);
-TG_FUNCTION_OF_ONE(gelu, 0, TG_OP_ALL, gelu_gradient_loop);
+TG_LOOP(gelu_value_loop, gelu_value(a[i]));
+TG_LOOP(gelu_gradient_loop, gelu_gradient(a[i], dy[i]));
+TG_FUNCTION_OF_ONE(tg_gelu, tg_gelu_op, "gelu", 0, TG_OP_ALL, gelu_value_loop, gelu_gradient_loop);
 
 /* y = x/2 (1 + tanh u) = x s, dx += dy (s + x s (1 - s) 2 u'), with s = sigmoid(2 u) and
  * u = sqrt(2/pi) (x + 0.044715 x^3). */
@@ -126,9 +126,10 @@ static inline real gelu_tanh_gradient(real x, real dy)
     return normal_or_zero(dy * (s + x * s * (1 - s) * du));
 }
 
-TG_LOOP(gelu_tanh_value, a[i]);
-TG_LOOP(gelu_tanh_gradient, a[i], dy[i]);
-TG_FUNCTION_OF_ONE(gelu_tanh, 0, TG_OP_ALL, gelu_tanh_gradient_loop);
+TG_LOOP(gelu_tanh_value_loop, gelu_tanh_value(a[i]));
+TG_LOOP(gelu_tanh_gradient_loop, gelu_tanh_gradient(a[i], dy[i]));
+TG_FUNCTION_OF_ONE(tg_gelu_tanh, tg_gelu_tanh_op, "gelu_tanh", 0, TG_OP_ALL, gelu_tanh_value_loop,
+                   gelu_tanh_gradient_loop);
 
 /* y = x s, dx += dy s (1 + x (1 - s)), s = sigmoid(x) */
 static inline real silu_value(real x)
@@ -142,9 +143,9 @@ static inline real silu_gradient(real x, real dy)
     return normal_or_zero(dy * s * (1 + x * (1 - s)));
 }
 
-TG_LOOP(silu_value, a[i]);
-TG_LOOP(silu_gradient, a[i], dy[i]);
-TG_FUNCTION_OF_ONE(silu, 0, TG_OP_ALL, silu_gradient_loop);
+TG_LOOP(silu_value_loop, silu_value(a[i]));
+TG_LOOP(silu_gradient_loop, silu_gradient(a[i], dy[i]));
+TG_FUNCTION_OF_ONE(tg_silu, tg_silu_op, "silu", 0, TG_OP_ALL, silu_value_loop, silu_gradient_loop);
 
 /* y = x where x > 0, else alpha (e^x - 1); dx += dy alpha e^x where x <= 0, else dy. Follows Clevert et al. 2016. */
 static inline real elu_value(real x, double alpha)
@@ -157,15 +158,16 @@ static inline real elu_gradient(real x, real dy, double alpha)
     return x <= 0 ? normal_or_zero(dy * (real)alpha * EXP(x)) : dy; /* dy passes at a NaN */
 }
 
-TG_LOOP(elu_value, a[i], p);
-TG_LOOP(elu_gradient, a[i], dy[i], p);
-TG_ELEMENTWISE(elu, tg_elementwise, elu_value_loop, elu_gradient_loop, NULL, NULL, .op.name = "elu",
-               .op.shape = tg_elementwise_shape, .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_LOOP(elu_value_loop, elu_value(a[i], p));
+TG_LOOP(elu_gradient_loop, elu_gradient(a[i], dy[i], p));
+TG_ELEMENTWISE(tg_elu_op, tg_elementwise_forward, tg_elementwise_backward, elu_value_loop, elu_gradient_loop, NULL,
+               NULL, .op.name = "elu", .op.shape = tg_elementwise_shape, .op.input_names = {"x"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_elu(tg_tape *t, tg_tensor *x, double alpha)
 {
-    return apply_with(t, &elu_op, x, alpha, 0);
+    return apply_with(t, &tg_elu_op, x, alpha, 0);
 }
 #endif
 
@@ -197,15 +199,16 @@ static bool softplus_shape(tg_op_call *call)
 }
 #endif
 
-TG_LOOP(softplus_value, a[i], p, q);
-TG_LOOP(softplus_gradient, a[i], dy[i], p, q);
-TG_ELEMENTWISE(softplus, tg_elementwise, softplus_value_loop, softplus_gradient_loop, NULL, NULL, .op.name = "softplus",
-               .op.shape = softplus_shape, .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_LOOP(softplus_value_loop, softplus_value(a[i], p, q));
+TG_LOOP(softplus_gradient_loop, softplus_gradient(a[i], dy[i], p, q));
+TG_ELEMENTWISE(tg_softplus_op, tg_elementwise_forward, tg_elementwise_backward, softplus_value_loop,
+               softplus_gradient_loop, NULL, NULL, .op.name = "softplus", .op.shape = softplus_shape,
+               .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_softplus(tg_tape *t, tg_tensor *x, double beta, double threshold)
 {
-    return apply_with(t, &softplus_op, x, beta, threshold);
+    return apply_with(t, &tg_softplus_op, x, beta, threshold);
 }
 #endif
 
@@ -220,6 +223,7 @@ static inline real log_sigmoid_gradient(real x, real dy)
     return normal_or_zero(dy / (1 + EXP(x)));
 }
 
-TG_LOOP(log_sigmoid_value, a[i]);
-TG_LOOP(log_sigmoid_gradient, a[i], dy[i]);
-TG_FUNCTION_OF_ONE(log_sigmoid, 0, TG_OP_ALL, log_sigmoid_gradient_loop);
+TG_LOOP(log_sigmoid_value_loop, log_sigmoid_value(a[i]));
+TG_LOOP(log_sigmoid_gradient_loop, log_sigmoid_gradient(a[i], dy[i]));
+TG_FUNCTION_OF_ONE(tg_log_sigmoid, tg_log_sigmoid_op, "log_sigmoid", 0, TG_OP_ALL, log_sigmoid_value_loop,
+                   log_sigmoid_gradient_loop);

@@ -4,7 +4,7 @@
  */
 #include "math/power.h"
 #include "math/remainder.h"
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/elementwise_real.h"
 
 /* The gradient kernel of an input that is added to others. */
 static void pass_gradient(const tg_chunk *k)
@@ -18,8 +18,8 @@ static inline real add_value(real a, real b)
     return a + b;
 }
 
-TG_LOOP(add_value, a[i], b[i]);
-TG_FUNCTION_OF_TWO(add, TG_OP_ALL, TG_OP_ALL, 3, pass_gradient, pass_gradient);
+TG_LOOP(add_value_loop, add_value(a[i], b[i]));
+TG_FUNCTION_OF_TWO(tg_add, tg_add_op, "add", TG_OP_ALL, TG_OP_ALL, 3, add_value_loop, pass_gradient, pass_gradient);
 
 /* y = a - b, da += dy, db += -dy */
 static inline real sub_value(real a, real b)
@@ -32,9 +32,10 @@ static inline real sub_gradient_b(real dy)
     return -dy;
 }
 
-TG_LOOP(sub_value, a[i], b[i]);
-TG_LOOP(sub_gradient_b, dy[i]);
-TG_FUNCTION_OF_TWO(sub, TG_OP_ALL, TG_OP_ALL, 1, pass_gradient, sub_gradient_b_loop);
+TG_LOOP(sub_value_loop, sub_value(a[i], b[i]));
+TG_LOOP(sub_gradient_b_loop, sub_gradient_b(dy[i]));
+TG_FUNCTION_OF_TWO(tg_sub, tg_sub_op, "sub", TG_OP_ALL, TG_OP_ALL, 1, sub_value_loop, pass_gradient,
+                   sub_gradient_b_loop);
 
 /* y = a b, da += dy b, db += dy a */
 static inline real mul_value(real a, real b)
@@ -52,10 +53,10 @@ static inline real mul_gradient_b(real a, real dy)
     return dy * a;
 }
 
-TG_LOOP(mul_value, a[i], b[i]);
-TG_LOOP(mul_gradient_a, b[i], dy[i]);
-TG_LOOP(mul_gradient_b, a[i], dy[i]);
-TG_FUNCTION_OF_TWO(mul, 0, TG_OP_ALL, 0, mul_gradient_a_loop, mul_gradient_b_loop);
+TG_LOOP(mul_value_loop, mul_value(a[i], b[i]));
+TG_LOOP(mul_gradient_a_loop, mul_gradient_a(b[i], dy[i]));
+TG_LOOP(mul_gradient_b_loop, mul_gradient_b(a[i], dy[i]));
+TG_FUNCTION_OF_TWO(tg_mul, tg_mul_op, "mul", 0, TG_OP_ALL, 0, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
 
 /* y = a / b, da += dy / b, db += -dy y / b */
 static inline real div_value(real a, real b)
@@ -73,10 +74,10 @@ static inline real div_gradient_b(real b, real y, real dy)
     return -dy * y / b;
 }
 
-TG_LOOP(div_value, a[i], b[i]);
-TG_LOOP(div_gradient_a, b[i], dy[i]);
-TG_LOOP(div_gradient_b, b[i], y[i], dy[i]);
-TG_FUNCTION_OF_TWO(div, 1, 0, 0, div_gradient_a_loop, div_gradient_b_loop);
+TG_LOOP(div_value_loop, div_value(a[i], b[i]));
+TG_LOOP(div_gradient_a_loop, div_gradient_a(b[i], dy[i]));
+TG_LOOP(div_gradient_b_loop, div_gradient_b(b[i], y[i], dy[i]));
+TG_FUNCTION_OF_TWO(tg_div, tg_div_op, "div", 1, 0, 0, div_value_loop, div_gradient_a_loop, div_gradient_b_loop);
 
 /* y = a^b, da += dy (b a^(b-1)), db += dy (y log a). As in torch, da is 0 where b = 0, and db where a = 0 and
  * b >= 0. */
@@ -95,10 +96,10 @@ static inline real pow_gradient_b(real a, real b, real y, real dy)
     return a == 0 && b >= 0 ? 0 : dy * (y * LOG(a));
 }
 
-TG_LOOP(pow_value, a[i], b[i]);
-TG_LOOP(pow_gradient_a, a[i], b[i], dy[i]);
-TG_LOOP(pow_gradient_b, a[i], b[i], y[i], dy[i]);
-TG_FUNCTION_OF_TWO(pow, 0, 0, 0, pow_gradient_a_loop, pow_gradient_b_loop);
+TG_LOOP(pow_value_loop, pow_value(a[i], b[i]));
+TG_LOOP(pow_gradient_a_loop, pow_gradient_a(a[i], b[i], dy[i]));
+TG_LOOP(pow_gradient_b_loop, pow_gradient_b(a[i], b[i], y[i], dy[i]));
+TG_FUNCTION_OF_TWO(tg_pow, tg_pow_op, "pow", 0, 0, 0, pow_value_loop, pow_gradient_a_loop, pow_gradient_b_loop);
 
 /* The same if b is a number: the powers that torch computes by multiplication or a square root, which differs from pow
  * for -inf and -0. */
@@ -139,15 +140,15 @@ static void pow_scalar_gradient_loop(const tg_chunk *k)
     }
 }
 
-TG_ELEMENTWISE(pow_scalar, tg_elementwise, pow_scalar_value_loop, pow_scalar_gradient_loop, NULL, NULL,
-               .op.name = "pow_scalar", .op.shape = tg_elementwise_shape, .op.input_names = {"x"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_pow_scalar_op, tg_elementwise_forward, tg_elementwise_backward, pow_scalar_value_loop,
+               pow_scalar_gradient_loop, NULL, NULL, .op.name = "pow_scalar", .op.shape = tg_elementwise_shape,
+               .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_pow_scalar(tg_tape *t, tg_tensor *x, double value)
 {
     const tg_numbers numbers = {.p = value};
-    return tg_apply(t, &pow_scalar_op.op, &x, 1, &numbers, sizeof numbers, NULL);
+    return tg_apply(t, &tg_pow_scalar_op.op, &x, 1, &numbers, sizeof numbers, NULL);
 }
 #endif
 
@@ -170,8 +171,8 @@ static inline real maximum_gradient_b(real a, real b, real dy)
     return share(dy, b, a);
 }
 
-TG_LOOP(maximum_gradient_a, a[i], b[i], dy[i]);
-TG_LOOP(maximum_gradient_b, a[i], b[i], dy[i]);
+TG_LOOP(maximum_gradient_a_loop, maximum_gradient_a(a[i], b[i], dy[i]));
+TG_LOOP(maximum_gradient_b_loop, maximum_gradient_b(a[i], b[i], dy[i]));
 
 /* y = max(a, b) */
 static inline real maximum_value(real a, real b)
@@ -179,8 +180,9 @@ static inline real maximum_value(real a, real b)
     return a != a || a > b ? a : b;
 }
 
-TG_LOOP(maximum_value, a[i], b[i]);
-TG_FUNCTION_OF_TWO(maximum, 0, TG_OP_ALL, 0, maximum_gradient_a_loop, maximum_gradient_b_loop);
+TG_LOOP(maximum_value_loop, maximum_value(a[i], b[i]));
+TG_FUNCTION_OF_TWO(tg_maximum, tg_maximum_op, "maximum", 0, TG_OP_ALL, 0, maximum_value_loop, maximum_gradient_a_loop,
+                   maximum_gradient_b_loop);
 
 /* y = min(a, b). dy goes to the smaller input: the gradients of maximum, exchanged. */
 static inline real minimum_value(real a, real b)
@@ -188,8 +190,9 @@ static inline real minimum_value(real a, real b)
     return a != a || a < b ? a : b;
 }
 
-TG_LOOP(minimum_value, a[i], b[i]);
-TG_FUNCTION_OF_TWO(minimum, 0, TG_OP_ALL, 0, maximum_gradient_b_loop, maximum_gradient_a_loop);
+TG_LOOP(minimum_value_loop, minimum_value(a[i], b[i]));
+TG_FUNCTION_OF_TWO(tg_minimum, tg_minimum_op, "minimum", 0, TG_OP_ALL, 0, minimum_value_loop, maximum_gradient_b_loop,
+                   maximum_gradient_a_loop);
 
 /* y = a - b floor(a/b), da += dy, db += -dy floor(a/b). The sign is that of b, as in Python. */
 static void remainder_value_loop(const tg_chunk *k)
@@ -205,8 +208,9 @@ static inline real remainder_gradient_b(real a, real b, real y, real dy)
     return -dy * (y == b && b - b != 0 ? -1 : quotient);
 }
 
-TG_LOOP(remainder_gradient_b, a[i], b[i], y[i], dy[i]);
-TG_FUNCTION_OF_TWO(remainder, 0, 0, 1, pass_gradient, remainder_gradient_b_loop);
+TG_LOOP(remainder_gradient_b_loop, remainder_gradient_b(a[i], b[i], y[i], dy[i]));
+TG_FUNCTION_OF_TWO(tg_remainder, tg_remainder_op, "remainder", 0, 0, 1, remainder_value_loop, pass_gradient,
+                   remainder_gradient_b_loop);
 
 /* ---- clamp ---- */
 
@@ -234,16 +238,17 @@ static bool clamp_shape(tg_op_call *call)
 }
 #endif
 
-TG_LOOP(clamp_value, a[i], p, q);
-TG_LOOP(clamp_gradient, a[i], dy[i], p, q);
-TG_ELEMENTWISE(clamp, tg_elementwise, clamp_value_loop, clamp_gradient_loop, NULL, NULL, .op.name = "clamp",
-               .op.shape = clamp_shape, .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_LOOP(clamp_value_loop, clamp_value(a[i], p, q));
+TG_LOOP(clamp_gradient_loop, clamp_gradient(a[i], dy[i], p, q));
+TG_ELEMENTWISE(tg_clamp_op, tg_elementwise_forward, tg_elementwise_backward, clamp_value_loop, clamp_gradient_loop,
+               NULL, NULL, .op.name = "clamp", .op.shape = clamp_shape, .op.input_names = {"x"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_clamp(tg_tape *t, tg_tensor *x, double low, double high)
 {
     const tg_numbers bounds = {low, high};
-    return tg_apply(t, &clamp_op.op, &x, 1, &bounds, sizeof bounds, NULL);
+    return tg_apply(t, &tg_clamp_op.op, &x, 1, &bounds, sizeof bounds, NULL);
 }
 #endif
 
@@ -271,19 +276,19 @@ static inline real clamp_tensor_gradient_high(real x, real low, real high, real 
     return x > high || high < low ? dy : 0;
 }
 
-TG_LOOP(clamp_tensor_value, a[i], b[i], c[i]);
-TG_LOOP(clamp_tensor_gradient_x, a[i], b[i], c[i], dy[i]);
-TG_LOOP(clamp_tensor_gradient_low, a[i], b[i], c[i], dy[i], p != 0);
-TG_LOOP(clamp_tensor_gradient_high, a[i], b[i], c[i], dy[i]);
-TG_ELEMENTWISE(clamp_tensor, tg_elementwise, clamp_tensor_value_loop, clamp_tensor_gradient_x_loop,
-               clamp_tensor_gradient_low_loop, clamp_tensor_gradient_high_loop, .op.name = "clamp_tensor",
-               .op.shape = tg_elementwise_shape, .op.input_names = {"x", "low", "high"},
+TG_LOOP(clamp_tensor_value_loop, clamp_tensor_value(a[i], b[i], c[i]));
+TG_LOOP(clamp_tensor_gradient_x_loop, clamp_tensor_gradient_x(a[i], b[i], c[i], dy[i]));
+TG_LOOP(clamp_tensor_gradient_low_loop, clamp_tensor_gradient_low(a[i], b[i], c[i], dy[i], p != 0));
+TG_LOOP(clamp_tensor_gradient_high_loop, clamp_tensor_gradient_high(a[i], b[i], c[i], dy[i]));
+TG_ELEMENTWISE(tg_clamp_tensor_op, tg_elementwise_forward, tg_elementwise_backward, clamp_tensor_value_loop,
+               clamp_tensor_gradient_x_loop, clamp_tensor_gradient_low_loop, clamp_tensor_gradient_high_loop,
+               .op.name = "clamp_tensor", .op.shape = tg_elementwise_shape, .op.input_names = {"x", "low", "high"},
                .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_clamp_tensor(tg_tape *t, tg_tensor *x, tg_tensor *low, tg_tensor *high)
 {
-    const char *name = clamp_tensor_op.op.name;
+    const char *name = tg_clamp_tensor_op.op.name;
     if (!tg_tape_expect_input(t, name, "x", x)) {
         return NULL;
     }
@@ -297,6 +302,6 @@ tg_tensor *tg_clamp_tensor(tg_tape *t, tg_tensor *x, tg_tensor *low, tg_tensor *
     tg_tensor *inputs[] = {x, low ? low : tg_full(t, dtype, TG_SCALAR, -(double)INFINITY),
                            high ? high : tg_full(t, dtype, TG_SCALAR, (double)INFINITY)};
     const tg_numbers has_high = {.p = high != NULL};
-    return tg_tape_end(t, &point, tg_apply(t, &clamp_tensor_op.op, inputs, 3, &has_high, sizeof has_high, NULL));
+    return tg_tape_end(t, &point, tg_apply(t, &tg_clamp_tensor_op.op, inputs, 3, &has_high, sizeof has_high, NULL));
 }
 #endif

@@ -4,7 +4,7 @@
  * order of the shape.
  */
 #include "base/random.h"
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 
 TG_DECLARE_KERNEL(tg_bernoulli_forward);
 

@@ -4,30 +4,31 @@
  * Logical ops read all inputs as masks. Follows torch.eq, ne, lt, le, gt, ge, logical_and, logical_or, logical_not and
  * where, and torch.Tensor.masked_fill.
  */
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/elementwise_real.h"
 #include "ops/elementwise/integers.h"
 
-/* Defines an op of two inputs whose y is u8, and has no gradient, and the public function tg_function. The chunks of
- * its inputs are reals, or masks. */
+/* Defines a public function of two inputs whose y is u8, and has no gradient. The chunks of its inputs are reals, or
+ * masks. */
 #ifdef TG_ONCE
 static bool comparison_shape(tg_op_call *call)
 {
     return tg_elementwise_output(call, TG_U8);
 }
 
-#define COMPARISON(function, masks)                                                                         \
-    TG_ELEMENTWISE(function, tg_elementwise, function##_value_loop, NULL, NULL, NULL, .op.name = #function, \
-                   .op.shape = comparison_shape, .op.input_names = {"a", "b"},                              \
-                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL,       \
-                   .reads_masks = masks);                                                                   \
-    tg_tensor *tg_##function(tg_tape *t, tg_tensor *a, tg_tensor *b)                                        \
-    {                                                                                                       \
-        tg_tensor *inputs[] = {a, b};                                                                       \
-        return tg_apply(t, &function##_op.op, inputs, 2, NULL, 0, NULL);                                    \
-    }                                                                                                       \
-    tg_tensor *tg_##function(tg_tape *t, tg_tensor *a, tg_tensor *b)
+#define COMPARISON(function, variable, text, forward_kernel, masks)                                             \
+    TG_ELEMENTWISE(variable, tg_elementwise_forward, tg_elementwise_backward, forward_kernel, NULL, NULL, NULL, \
+                   .op.name = text, .op.shape = comparison_shape, .op.input_names = {"a", "b"},                 \
+                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL,           \
+                   .reads_masks = masks);                                                                       \
+    tg_tensor *function(tg_tape *t, tg_tensor *a, tg_tensor *b)                                                 \
+    {                                                                                                           \
+        tg_tensor *inputs[] = {a, b};                                                                           \
+        return tg_apply(t, &variable.op, inputs, 2, NULL, 0, NULL);                                             \
+    }                                                                                                           \
+    tg_tensor *function(tg_tape *t, tg_tensor *a, tg_tensor *b)
 #else
-#define COMPARISON(function, masks) TG_ELEMENTWISE_KERNELS(function, function##_value_loop, NULL, NULL, NULL)
+#define COMPARISON(function, variable, text, forward_kernel, masks) \
+    TG_ELEMENTWISE_KERNELS(variable, forward_kernel, NULL, NULL, NULL)
 #endif
 
 static inline bool eq_value(real a, real b)
@@ -35,48 +36,48 @@ static inline bool eq_value(real a, real b)
     return a == b;
 }
 
-TG_LOOP_OF(real, uint8_t, eq_value, a[i], b[i]);
-COMPARISON(eq, false);
+TG_LOOP_OF(real, uint8_t, eq_value_loop, eq_value(a[i], b[i]));
+COMPARISON(tg_eq, tg_eq_op, "eq", eq_value_loop, false);
 
 static inline bool ne_value(real a, real b)
 {
     return a != b;
 }
 
-TG_LOOP_OF(real, uint8_t, ne_value, a[i], b[i]);
-COMPARISON(ne, false);
+TG_LOOP_OF(real, uint8_t, ne_value_loop, ne_value(a[i], b[i]));
+COMPARISON(tg_ne, tg_ne_op, "ne", ne_value_loop, false);
 
 static inline bool lt_value(real a, real b)
 {
     return a < b;
 }
 
-TG_LOOP_OF(real, uint8_t, lt_value, a[i], b[i]);
-COMPARISON(lt, false);
+TG_LOOP_OF(real, uint8_t, lt_value_loop, lt_value(a[i], b[i]));
+COMPARISON(tg_lt, tg_lt_op, "lt", lt_value_loop, false);
 
 static inline bool le_value(real a, real b)
 {
     return a <= b;
 }
 
-TG_LOOP_OF(real, uint8_t, le_value, a[i], b[i]);
-COMPARISON(le, false);
+TG_LOOP_OF(real, uint8_t, le_value_loop, le_value(a[i], b[i]));
+COMPARISON(tg_le, tg_le_op, "le", le_value_loop, false);
 
 static inline bool gt_value(real a, real b)
 {
     return a > b;
 }
 
-TG_LOOP_OF(real, uint8_t, gt_value, a[i], b[i]);
-COMPARISON(gt, false);
+TG_LOOP_OF(real, uint8_t, gt_value_loop, gt_value(a[i], b[i]));
+COMPARISON(tg_gt, tg_gt_op, "gt", gt_value_loop, false);
 
 static inline bool ge_value(real a, real b)
 {
     return a >= b;
 }
 
-TG_LOOP_OF(real, uint8_t, ge_value, a[i], b[i]);
-COMPARISON(ge, false);
+TG_LOOP_OF(real, uint8_t, ge_value_loop, ge_value(a[i], b[i]));
+COMPARISON(tg_ge, tg_ge_op, "ge", ge_value_loop, false);
 
 /* ---- logical ops: chunks of masks; a NaN is not 0, so it is true ---- */
 
@@ -85,31 +86,31 @@ static inline uint8_t logical_and_value(uint8_t a, uint8_t b)
     return (a != 0) & (b != 0);
 }
 
-TG_LOOP_OF(uint8_t, uint8_t, logical_and_value, a[i], b[i]);
-COMPARISON(logical_and, true);
+TG_LOOP_OF(uint8_t, uint8_t, logical_and_value_loop, logical_and_value(a[i], b[i]));
+COMPARISON(tg_logical_and, tg_logical_and_op, "logical_and", logical_and_value_loop, true);
 
 static inline uint8_t logical_or_value(uint8_t a, uint8_t b)
 {
     return (a | b) != 0;
 }
 
-TG_LOOP_OF(uint8_t, uint8_t, logical_or_value, a[i], b[i]);
-COMPARISON(logical_or, true);
+TG_LOOP_OF(uint8_t, uint8_t, logical_or_value_loop, logical_or_value(a[i], b[i]));
+COMPARISON(tg_logical_or, tg_logical_or_op, "logical_or", logical_or_value_loop, true);
 
 static inline uint8_t logical_not_value(uint8_t x)
 {
     return x == 0;
 }
 
-TG_LOOP_OF(uint8_t, uint8_t, logical_not_value, a[i]);
-TG_ELEMENTWISE(logical_not, tg_elementwise, logical_not_value_loop, NULL, NULL, NULL, .op.name = "logical_not",
-               .op.shape = comparison_shape, .op.input_names = {"x"}, .op.backward_ignores_inputs = TG_OP_ALL,
-               .op.backward_ignores_outputs = TG_OP_ALL, .reads_masks = true);
+TG_LOOP_OF(uint8_t, uint8_t, logical_not_value_loop, logical_not_value(a[i]));
+TG_ELEMENTWISE(tg_logical_not_op, tg_elementwise_forward, tg_elementwise_backward, logical_not_value_loop, NULL, NULL,
+               NULL, .op.name = "logical_not", .op.shape = comparison_shape, .op.input_names = {"x"},
+               .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL, .reads_masks = true);
 
 #ifdef TG_ONCE
 tg_tensor *tg_logical_not(tg_tape *t, tg_tensor *x)
 {
-    return tg_apply(t, &logical_not_op.op, &x, 1, NULL, 0, NULL);
+    return tg_apply(t, &tg_logical_not_op.op, &x, 1, NULL, 0, NULL);
 }
 #endif
 
@@ -138,9 +139,9 @@ static inline real where_gradient_b(real mask, real dy)
     return mask != 0 ? 0 : dy;
 }
 
-TG_LOOP(where_value, a[i], b[i], c[i]);
-TG_LOOP(where_gradient_a, a[i], dy[i]);
-TG_LOOP(where_gradient_b, a[i], dy[i]);
+TG_LOOP(where_value_loop, where_value(a[i], b[i], c[i]));
+TG_LOOP(where_gradient_a_loop, where_gradient_a(a[i], dy[i]));
+TG_LOOP(where_gradient_b_loop, where_gradient_b(a[i], dy[i]));
 
 #ifdef TG_ONCE
 static bool where_shape(tg_op_call *call)
@@ -149,15 +150,16 @@ static bool where_shape(tg_op_call *call)
 }
 #endif
 
-TG_ELEMENTWISE(where, tg_elementwise, where_value_loop, NULL, where_gradient_a_loop, where_gradient_b_loop,
-               .op.name = "where", .op.shape = where_shape, .op.input_names = {"mask", "a", "b"},
-               .op.backward_ignores_inputs = 2 | 4, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_where_op, tg_elementwise_forward, tg_elementwise_backward, where_value_loop, NULL,
+               where_gradient_a_loop, where_gradient_b_loop, .op.name = "where", .op.shape = where_shape,
+               .op.input_names = {"mask", "a", "b"}, .op.backward_ignores_inputs = 2 | 4,
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_where(tg_tape *t, tg_tensor *mask, tg_tensor *a, tg_tensor *b)
 {
     tg_tensor *inputs[] = {mask, a, b};
-    const tg_op *op = is_integer(a) ? &tg_where_integers_op : &where_op.op;
+    const tg_op *op = is_integer(a) ? &tg_where_integers_op : &tg_where_op.op;
     return tg_apply(t, op, inputs, 3, NULL, 0, NULL);
 }
 #endif
@@ -173,8 +175,8 @@ static inline real masked_fill_gradient(real mask, real dy)
     return mask != 0 ? 0 : dy;
 }
 
-TG_LOOP(masked_fill_value, a[i], b[i], p);
-TG_LOOP(masked_fill_gradient, b[i], dy[i]);
+TG_LOOP(masked_fill_value_loop, masked_fill_value(a[i], b[i], p));
+TG_LOOP(masked_fill_gradient_loop, masked_fill_gradient(b[i], dy[i]));
 
 #ifdef TG_ONCE
 bool tg_masked_fill_check(tg_op_call *call)
@@ -197,15 +199,16 @@ static bool masked_fill_shape(tg_op_call *call)
 }
 #endif
 
-TG_ELEMENTWISE(masked_fill, tg_elementwise, masked_fill_value_loop, masked_fill_gradient_loop, NULL, NULL,
-               .op.name = "masked_fill", .op.shape = masked_fill_shape, .op.input_names = {"x", "mask"},
-               .op.backward_ignores_inputs = 1, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_masked_fill_op, tg_elementwise_forward, tg_elementwise_backward, masked_fill_value_loop,
+               masked_fill_gradient_loop, NULL, NULL, .op.name = "masked_fill", .op.shape = masked_fill_shape,
+               .op.input_names = {"x", "mask"}, .op.backward_ignores_inputs = 1,
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_masked_fill(tg_tape *t, tg_tensor *x, tg_tensor *mask, double value)
 {
     tg_tensor *inputs[] = {x, mask};
-    const tg_op *op = is_integer(x) ? &tg_masked_fill_integers_op : &masked_fill_op.op;
+    const tg_op *op = is_integer(x) ? &tg_masked_fill_integers_op : &tg_masked_fill_op.op;
     const tg_numbers numbers = {.p = value};
     return tg_apply(t, op, inputs, 2, &numbers, sizeof numbers, NULL);
 }

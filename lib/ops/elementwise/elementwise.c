@@ -4,7 +4,7 @@
  * long rows do, so that a row, such as a bias, is read in place; of short rows, a chunk has as many as fit. Threads
  * divide the values. The gradients of a broadcast input are summed by tg_sum_repeated, part by part.
  */
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/elementwise_real.h"
 
 #include "base/least.h"
 #include "ops/reduce/repeated.h"

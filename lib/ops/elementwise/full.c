@@ -1,6 +1,6 @@
 /* full: a tensor with one value everywhere; constant: a copy of an array; and arithmetic with a number, which becomes a
  * constant of shape () and broadcasts. Follows torch.full and torch.tensor. */
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/elementwise_real.h"
 #include "tensor/strided.h"
 
 typedef struct full_attributes {

@@ -2,7 +2,7 @@
 #ifndef TG_OPS_ELEMENTWISE_MASK_H
 #define TG_OPS_ELEMENTWISE_MASK_H
 
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 
 /* An integer of the size of `real`, so that both fill the same vectors. */
 #if defined TG_REAL_F32

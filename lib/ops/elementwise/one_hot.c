@@ -1,6 +1,6 @@
 /* one_hot: y[s,k] = 1 if k = id[s], else 0. No gradient, because ids are integers. Follows
  * torch.nn.functional.one_hot. */
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 #include "tensor/strided.h"
 
 typedef struct one_hot_attributes {

@@ -5,7 +5,7 @@
  *
  * The matrices are on the last two axes. Follows torch.tril and torch.triu.
  */
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 #include "tensor/move.h"
 
 typedef struct triangle_attributes {

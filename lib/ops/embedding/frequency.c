@@ -4,7 +4,7 @@
  * must depend on the batch, not on the table. Heap sort works in place and in O(n log n).
  */
 #include "ops/embedding/embedding.h"
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 
 /* Returns the number of ids below `bound`, by binary search. */
 static int64_t count_below(const int32_t *sorted, int64_t count, int64_t bound)

@@ -2,7 +2,7 @@
 #ifndef TG_OPS_LINEAR_ALGEBRA_PRODUCT_H
 #define TG_OPS_LINEAR_ALGEBRA_PRODUCT_H
 
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 #include "products/few_rows.h"
 
 /* Computes C = A B, or with `add` C += A B; with `in_thread` in the calling thread. */

@@ -11,6 +11,7 @@
  */
 #include <tapegrad/extend.h>
 
+#include "ops/elementwise/elementwise_real.h"
 #include "ops/loss/pointwise.h"
 
 /* Returns log(1 + e^-x), which is -log(sigmoid(x)). */
@@ -37,9 +38,9 @@ static inline real target_gradient(real x, real w, real p, real dy)
     return w * dy * ((p - 1) * rest - (x < 0 ? p * x : x));
 }
 
-TG_LOOP(binary_cross_entropy_value, a[i], b[i], c[i], d[i]);
-TG_LOOP(logits_gradient, a[i], b[i], c[i], d[i], dy[i]);
-TG_LOOP(target_gradient, a[i], c[i], d[i], dy[i]);
+TG_LOOP(binary_cross_entropy_value_loop, binary_cross_entropy_value(a[i], b[i], c[i], d[i]));
+TG_LOOP(logits_gradient_loop, logits_gradient(a[i], b[i], c[i], d[i], dy[i]));
+TG_LOOP(target_gradient_loop, target_gradient(a[i], c[i], d[i], dy[i]));
 
 #ifdef TG_ONCE
 /* Checks that an input broadcasts to the logits, and has no gradient. */
@@ -63,8 +64,8 @@ static bool binary_cross_entropy_shape(tg_op_call *call)
 }
 #endif
 
-TG_ELEMENTWISE(binary_cross_entropy, tg_loss, binary_cross_entropy_value_loop, logits_gradient_loop,
-               target_gradient_loop, NULL, .op.name = "binary_cross_entropy_with_logits",
+TG_ELEMENTWISE(tg_binary_cross_entropy_op, tg_loss_forward, tg_loss_backward, binary_cross_entropy_value_loop,
+               logits_gradient_loop, target_gradient_loop, NULL, .op.name = "binary_cross_entropy_with_logits",
                .op.shape = binary_cross_entropy_shape, .op.input_names = {"logits", "target", "weight", "pos_weight"},
                .op.backward_ignores_outputs = TG_OP_ALL);
 
@@ -79,7 +80,7 @@ tg_binary_cross_entropy_with_logits_config tg_binary_cross_entropy_with_logits_c
 tg_tensor *tg_binary_cross_entropy_with_logits(tg_tape *t, tg_tensor *logits, tg_tensor *target,
                                                const tg_binary_cross_entropy_with_logits_config *given)
 {
-    const tg_op *op = &binary_cross_entropy_op.op;
+    const tg_op *op = &tg_binary_cross_entropy_op.op;
     tg_binary_cross_entropy_with_logits_config c =
         given ? *given : tg_binary_cross_entropy_with_logits_config_default();
     if (!tg_tape_expect_config(t, op->name, given, mark) || !tg_tape_expect_input(t, op->name, "logits", logits)) {

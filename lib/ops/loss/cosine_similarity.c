@@ -8,7 +8,7 @@
  * Lines that are side by side in memory are visited together, so that each cache line is read once.
  * Follows torch.nn.functional.cosine_similarity.
  */
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 
 typedef struct cosine_attributes {
     double eps;

@@ -21,7 +21,7 @@
  */
 #include <tapegrad/extend.h>
 
-#include "ops/loss/cross_entropy.h"
+#include "ops/loss/cross_entropy_rows.h"
 #include "ops/lanes.h"
 
 TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_forward);

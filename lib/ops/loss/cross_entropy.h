@@ -2,7 +2,7 @@
 #ifndef TG_OPS_LOSS_CROSS_ENTROPY_H
 #define TG_OPS_LOSS_CROSS_ENTROPY_H
 
-#include "ops/lanes.h"
+#include "ops/lane_sums.h"
 #include "ops/loss/pointwise.h"
 
 /* ---- ids as targets: tg_cross_entropy, tg_nll_loss and tg_linear_cross_entropy ---- */
@@ -17,27 +17,6 @@ typedef struct tg_cross_entropy_saved {
     double counted; /* the number of targets that are not ignored, or the sum of their weights */
     tg_softmax_row rows[];
 } tg_cross_entropy_saved;
-
-typedef struct tg_cross_entropy_rows {
-    int64_t first; /* the sample s at which x and dx begin */
-    const real *x, *dy;
-    const int32_t *targets;
-    const real *weight; /* (V), or NULL */
-    double weight_sum;  /* sum w, with weights and label smoothing */
-    real *losses;       /* (S), in the forward pass */
-    real *dx;           /* may be x */
-    bool overwrite;
-    tg_cross_entropy_saved *saved;
-    int64_t classes;
-    tg_cross_entropy_attributes attributes;
-} tg_cross_entropy_rows;
-
-/* Compute the losses, or the gradients of the logits, of the rows begin .. end - 1 of x. */
-void KERNEL(tg_cross_entropy_of_rows)(void *loss_rows, int64_t begin, int64_t end);
-void KERNEL(tg_cross_entropy_gradient_of_rows)(void *loss_rows, int64_t begin, int64_t end);
-
-/* Writes the mean or the sum of the losses to *y, or nothing if y has each loss; and saves the number that counts. */
-void KERNEL(tg_cross_entropy_reduce)(const tg_cross_entropy_rows *r, int64_t rows, real *y);
 
 /* The mark of a tg_cross_entropy_config. */
 extern const char tg_cross_entropy_mark[];

@@ -10,6 +10,7 @@
  * cross_entropy does. Gradients of x that are not normal numbers are 0 (math/exp.h). Follows
  * torch.nn.functional.cross_entropy with probabilities.
  */
+#include "ops/lanes.h"
 #include "ops/loss/cross_entropy.h"
 
 TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_probabilities_forward);

@@ -7,6 +7,7 @@
  */
 #include <tapegrad/extend.h>
 
+#include "ops/elementwise/elementwise_real.h"
 #include "ops/loss/pointwise.h"
 
 #ifdef TG_ONCE
@@ -55,17 +56,17 @@ static inline real mse_loss_gradient_target(real x, real t, real dy)
     return -mse_loss_gradient(x, t, dy);
 }
 
-TG_LOOP(mse_loss_value, a[i], b[i]);
-TG_LOOP(mse_loss_gradient, a[i], b[i], dy[i]);
-TG_LOOP(mse_loss_gradient_target, a[i], b[i], dy[i]);
-TG_ELEMENTWISE(mse_loss, tg_loss, mse_loss_value_loop, mse_loss_gradient_loop, mse_loss_gradient_target_loop, NULL,
-               .op.name = "mse_loss", .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+TG_LOOP(mse_loss_value_loop, mse_loss_value(a[i], b[i]));
+TG_LOOP(mse_loss_gradient_loop, mse_loss_gradient(a[i], b[i], dy[i]));
+TG_LOOP(mse_loss_gradient_target_loop, mse_loss_gradient_target(a[i], b[i], dy[i]));
+TG_ELEMENTWISE(tg_mse_loss_op, tg_loss_forward, tg_loss_backward, mse_loss_value_loop, mse_loss_gradient_loop,
+               mse_loss_gradient_target_loop, NULL, .op.name = "mse_loss", .op.shape = loss_shape,
+               .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_mse_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
 {
-    return apply_loss(t, &mse_loss_op, prediction, target, 0, reduction);
+    return apply_loss(t, &tg_mse_loss_op, prediction, target, 0, reduction);
 }
 #endif
 
@@ -85,17 +86,17 @@ static inline real l1_loss_gradient_target(real x, real t, real dy)
     return -l1_loss_gradient(x, t, dy);
 }
 
-TG_LOOP(l1_loss_value, a[i], b[i]);
-TG_LOOP(l1_loss_gradient, a[i], b[i], dy[i]);
-TG_LOOP(l1_loss_gradient_target, a[i], b[i], dy[i]);
-TG_ELEMENTWISE(l1_loss, tg_loss, l1_loss_value_loop, l1_loss_gradient_loop, l1_loss_gradient_target_loop, NULL,
-               .op.name = "l1_loss", .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+TG_LOOP(l1_loss_value_loop, l1_loss_value(a[i], b[i]));
+TG_LOOP(l1_loss_gradient_loop, l1_loss_gradient(a[i], b[i], dy[i]));
+TG_LOOP(l1_loss_gradient_target_loop, l1_loss_gradient_target(a[i], b[i], dy[i]));
+TG_ELEMENTWISE(tg_l1_loss_op, tg_loss_forward, tg_loss_backward, l1_loss_value_loop, l1_loss_gradient_loop,
+               l1_loss_gradient_target_loop, NULL, .op.name = "l1_loss", .op.shape = loss_shape,
+               .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
 {
-    return apply_loss(t, &l1_loss_op, prediction, target, 0, reduction);
+    return apply_loss(t, &tg_l1_loss_op, prediction, target, 0, reduction);
 }
 #endif
 
@@ -118,12 +119,13 @@ static inline real smooth_l1_loss_gradient_target(real x, real t, real dy, doubl
     return -smooth_l1_loss_gradient(x, t, dy, beta_option);
 }
 
-TG_LOOP(smooth_l1_loss_value, a[i], b[i], p);
-TG_LOOP(smooth_l1_loss_gradient, a[i], b[i], dy[i], p);
-TG_LOOP(smooth_l1_loss_gradient_target, a[i], b[i], dy[i], p);
-TG_ELEMENTWISE(smooth_l1_loss, tg_loss, smooth_l1_loss_value_loop, smooth_l1_loss_gradient_loop,
-               smooth_l1_loss_gradient_target_loop, NULL, .op.name = "smooth_l1_loss", .op.shape = loss_shape,
-               .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_LOOP(smooth_l1_loss_value_loop, smooth_l1_loss_value(a[i], b[i], p));
+TG_LOOP(smooth_l1_loss_gradient_loop, smooth_l1_loss_gradient(a[i], b[i], dy[i], p));
+TG_LOOP(smooth_l1_loss_gradient_target_loop, smooth_l1_loss_gradient_target(a[i], b[i], dy[i], p));
+TG_ELEMENTWISE(tg_smooth_l1_loss_op, tg_loss_forward, tg_loss_backward, smooth_l1_loss_value_loop,
+               smooth_l1_loss_gradient_loop, smooth_l1_loss_gradient_target_loop, NULL, .op.name = "smooth_l1_loss",
+               .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 static const char smooth_l1_mark[] = "tg_smooth_l1_loss_config_default";
@@ -141,7 +143,7 @@ tg_tensor *tg_smooth_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *targe
     }
     tg_smooth_l1_loss_config c = given ? *given : tg_smooth_l1_loss_config_default();
     return expect_number(t, "smooth_l1_loss", c.beta, c.beta >= 0 && isfinite(c.beta), "beta", "finite, and 0 or more")
-               ? apply_loss(t, &smooth_l1_loss_op, prediction, target, c.beta, c.reduction)
+               ? apply_loss(t, &tg_smooth_l1_loss_op, prediction, target, c.beta, c.reduction)
                : NULL;
 }
 #endif
@@ -164,12 +166,12 @@ static inline real huber_loss_gradient_target(real x, real t, real dy, double de
     return -huber_loss_gradient(x, t, dy, delta_option);
 }
 
-TG_LOOP(huber_loss_value, a[i], b[i], p);
-TG_LOOP(huber_loss_gradient, a[i], b[i], dy[i], p);
-TG_LOOP(huber_loss_gradient_target, a[i], b[i], dy[i], p);
-TG_ELEMENTWISE(huber_loss, tg_loss, huber_loss_value_loop, huber_loss_gradient_loop, huber_loss_gradient_target_loop,
-               NULL, .op.name = "huber_loss", .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+TG_LOOP(huber_loss_value_loop, huber_loss_value(a[i], b[i], p));
+TG_LOOP(huber_loss_gradient_loop, huber_loss_gradient(a[i], b[i], dy[i], p));
+TG_LOOP(huber_loss_gradient_target_loop, huber_loss_gradient_target(a[i], b[i], dy[i], p));
+TG_ELEMENTWISE(tg_huber_loss_op, tg_loss_forward, tg_loss_backward, huber_loss_value_loop, huber_loss_gradient_loop,
+               huber_loss_gradient_target_loop, NULL, .op.name = "huber_loss", .op.shape = loss_shape,
+               .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 static const char huber_mark[] = "tg_huber_loss_config_default";
@@ -186,7 +188,7 @@ tg_tensor *tg_huber_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, c
     }
     tg_huber_loss_config c = given ? *given : tg_huber_loss_config_default();
     return expect_number(t, "huber_loss", c.delta, c.delta > 0 && isfinite(c.delta), "delta", "finite, and above 0")
-               ? apply_loss(t, &huber_loss_op, prediction, target, c.delta, c.reduction)
+               ? apply_loss(t, &tg_huber_loss_op, prediction, target, c.delta, c.reduction)
                : NULL;
 }
 #endif
@@ -210,9 +212,9 @@ static inline real kl_div_gradient_target(real x, real t, real dy)
     return (LOG(t) + t / t - x) * dy;
 }
 
-TG_LOOP(kl_div_value, a[i], b[i]);
-TG_LOOP(kl_div_gradient, b[i], dy[i]);
-TG_LOOP(kl_div_gradient_target, a[i], b[i], dy[i]);
+TG_LOOP(kl_div_value_loop, kl_div_value(a[i], b[i]));
+TG_LOOP(kl_div_gradient_loop, kl_div_gradient(b[i], dy[i]));
+TG_LOOP(kl_div_gradient_target_loop, kl_div_gradient_target(a[i], b[i], dy[i]));
 
 /* With log_target: l = e^t (t - x) */
 static inline real kl_div_log_value(real x, real t)
@@ -231,9 +233,9 @@ static inline real kl_div_log_gradient_target(real x, real t, real dy)
     return power * ((t - x) * dy) + power * dy;
 }
 
-TG_LOOP(kl_div_log_value, a[i], b[i]);
-TG_LOOP(kl_div_log_gradient, b[i], dy[i]);
-TG_LOOP(kl_div_log_gradient_target, a[i], b[i], dy[i]);
+TG_LOOP(kl_div_log_value_loop, kl_div_log_value(a[i], b[i]));
+TG_LOOP(kl_div_log_gradient_loop, kl_div_log_gradient(b[i], dy[i]));
+TG_LOOP(kl_div_log_gradient_target_loop, kl_div_log_gradient_target(a[i], b[i], dy[i]));
 
 #ifdef TG_ONCE
 static bool kl_div_shape(tg_op_call *call)
@@ -244,12 +246,12 @@ static bool kl_div_shape(tg_op_call *call)
 
 #endif
 
-TG_ELEMENTWISE(kl_div, tg_loss, kl_div_value_loop, kl_div_gradient_loop, kl_div_gradient_target_loop, NULL,
-               .op.name = "kl_div", .op.shape = kl_div_shape, .op.input_names = {"log_probs", "target"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
-TG_ELEMENTWISE(kl_div_log, tg_loss, kl_div_log_value_loop, kl_div_log_gradient_loop, kl_div_log_gradient_target_loop,
-               NULL, .op.name = "kl_div", .op.shape = kl_div_shape, .op.input_names = {"log_probs", "target"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_kl_div_op, tg_loss_forward, tg_loss_backward, kl_div_value_loop, kl_div_gradient_loop,
+               kl_div_gradient_target_loop, NULL, .op.name = "kl_div", .op.shape = kl_div_shape,
+               .op.input_names = {"log_probs", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_kl_div_log_op, tg_loss_forward, tg_loss_backward, kl_div_log_value_loop, kl_div_log_gradient_loop,
+               kl_div_log_gradient_target_loop, NULL, .op.name = "kl_div", .op.shape = kl_div_shape,
+               .op.input_names = {"log_probs", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 static const char kl_div_mark[] = "tg_kl_div_config_default";
@@ -265,7 +267,7 @@ tg_tensor *tg_kl_div(tg_tape *t, tg_tensor *log_probs, tg_tensor *target, const 
         return NULL;
     }
     tg_kl_div_config c = given ? *given : tg_kl_div_config_default();
-    return apply_loss(t, c.log_target ? &kl_div_log_op : &kl_div_op, log_probs, target, 0, c.reduction);
+    return apply_loss(t, c.log_target ? &tg_kl_div_log_op : &tg_kl_div_op, log_probs, target, 0, c.reduction);
 }
 #endif
 
@@ -283,8 +285,8 @@ static inline real hinge_embedding_loss_gradient(real x, real t, real dy, double
     return (t != -1 ? dy : 0) - (t != 1 && (real)margin_option - x >= 0 ? dy : 0);
 }
 
-TG_LOOP(hinge_embedding_loss_value, a[i], b[i], p);
-TG_LOOP(hinge_embedding_loss_gradient, a[i], b[i], dy[i], p);
+TG_LOOP(hinge_embedding_loss_value_loop, hinge_embedding_loss_value(a[i], b[i], p));
+TG_LOOP(hinge_embedding_loss_gradient_loop, hinge_embedding_loss_gradient(a[i], b[i], dy[i], p));
 
 #ifdef TG_ONCE
 static bool hinge_embedding_shape(tg_op_call *call)
@@ -294,9 +296,10 @@ static bool hinge_embedding_shape(tg_op_call *call)
 
 #endif
 
-TG_ELEMENTWISE(hinge_embedding_loss, tg_loss, hinge_embedding_loss_value_loop, hinge_embedding_loss_gradient_loop, NULL,
-               NULL, .op.name = "hinge_embedding_loss", .op.shape = hinge_embedding_shape,
-               .op.input_names = {"x", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_hinge_embedding_loss_op, tg_loss_forward, tg_loss_backward, hinge_embedding_loss_value_loop,
+               hinge_embedding_loss_gradient_loop, NULL, NULL, .op.name = "hinge_embedding_loss",
+               .op.shape = hinge_embedding_shape, .op.input_names = {"x", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 static const char hinge_embedding_mark[] = "tg_hinge_embedding_loss_config_default";
@@ -314,7 +317,7 @@ tg_tensor *tg_hinge_embedding_loss(tg_tape *t, tg_tensor *x, tg_tensor *target,
     }
     tg_hinge_embedding_loss_config c = given ? *given : tg_hinge_embedding_loss_config_default();
     return expect_number(t, "hinge_embedding_loss", c.margin, isfinite(c.margin), "margin", "finite")
-               ? apply_loss(t, &hinge_embedding_loss_op, x, target, c.margin, c.reduction)
+               ? apply_loss(t, &tg_hinge_embedding_loss_op, x, target, c.margin, c.reduction)
                : NULL;
 }
 #endif
@@ -343,14 +346,14 @@ static inline real margin_ranking_loss_gradient_target(real a, real b, real t, r
     return (b - a) * dl;
 }
 
-TG_LOOP(margin_ranking_loss_value, a[i], b[i], c[i], p);
-TG_LOOP(margin_ranking_loss_gradient_a, a[i], b[i], c[i], dy[i], p);
-TG_LOOP(margin_ranking_loss_gradient_b, a[i], b[i], c[i], dy[i], p);
-TG_LOOP(margin_ranking_loss_gradient_target, a[i], b[i], c[i], dy[i], p);
-TG_ELEMENTWISE(margin_ranking_loss, tg_loss, margin_ranking_loss_value_loop, margin_ranking_loss_gradient_a_loop,
-               margin_ranking_loss_gradient_b_loop, margin_ranking_loss_gradient_target_loop,
-               .op.name = "margin_ranking_loss", .op.shape = loss_shape, .op.input_names = {"a", "b", "target"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+TG_LOOP(margin_ranking_loss_value_loop, margin_ranking_loss_value(a[i], b[i], c[i], p));
+TG_LOOP(margin_ranking_loss_gradient_a_loop, margin_ranking_loss_gradient_a(a[i], b[i], c[i], dy[i], p));
+TG_LOOP(margin_ranking_loss_gradient_b_loop, margin_ranking_loss_gradient_b(a[i], b[i], c[i], dy[i], p));
+TG_LOOP(margin_ranking_loss_gradient_target_loop, margin_ranking_loss_gradient_target(a[i], b[i], c[i], dy[i], p));
+TG_ELEMENTWISE(tg_margin_ranking_loss_op, tg_loss_forward, tg_loss_backward, margin_ranking_loss_value_loop,
+               margin_ranking_loss_gradient_a_loop, margin_ranking_loss_gradient_b_loop,
+               margin_ranking_loss_gradient_target_loop, .op.name = "margin_ranking_loss", .op.shape = loss_shape,
+               .op.input_names = {"a", "b", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 static const char margin_ranking_mark[] = "tg_margin_ranking_loss_config_default";
@@ -370,7 +373,7 @@ tg_tensor *tg_margin_ranking_loss(tg_tape *t, tg_tensor *a, tg_tensor *b, tg_ten
     tg_tensor *inputs[] = {a, b, target};
     tg_loss_attributes attributes = {{.p = c.margin}, c.reduction};
     return expect_number(t, "margin_ranking_loss", c.margin, isfinite(c.margin), "margin", "finite")
-               ? tg_apply(t, &margin_ranking_loss_op.op, inputs, 3, &attributes, sizeof attributes, NULL)
+               ? tg_apply(t, &tg_margin_ranking_loss_op.op, inputs, 3, &attributes, sizeof attributes, NULL)
                : NULL;
 }
 #endif

@@ -17,7 +17,8 @@
  */
 #include <tapegrad/extend.h>
 
-#include "ops/loss/cross_entropy.h"
+#include "ops/lanes.h"
+#include "ops/loss/cross_entropy_rows.h"
 
 TG_DECLARE_WIDE_KERNEL(tg_linear_cross_entropy_forward);
 TG_DECLARE_WIDE_KERNEL(tg_linear_cross_entropy_backward);

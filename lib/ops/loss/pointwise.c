@@ -6,6 +6,7 @@
  * The sum of each chunk is in double, and so is the sum of these sums, in order. Threads divide the chunks, so the bits
  * are the same for any number of threads.
  */
+#include "ops/elementwise/elementwise_real.h"
 #include "ops/loss/pointwise.h"
 
 #include "base/least.h"

@@ -2,8 +2,9 @@
  *
  * A pointwise loss is an elementwise op (elementwise.h) whose losses are reduced while they are computed: a chunk of
  * losses exists only on the stack, so a loss takes one pass over its inputs and no memory. With TG_REDUCTION_NONE it is
- * an ordinary elementwise op. Its `loop` is tg_loss, and its attributes begin with a tg_loss_attributes. The losses
- * have the shape of input 0; the other inputs have it, or broadcast to it. An input that broadcasts has no gradient.
+ * an ordinary elementwise op. Its loops are tg_loss_forward and tg_loss_backward, and its attributes begin with a
+ * tg_loss_attributes. The losses have the shape of input 0; the other inputs have it, or broadcast to it. An input that
+ * broadcasts has no gradient.
  */
 #ifndef TG_OPS_LOSS_POINTWISE_H
 #define TG_OPS_LOSS_POINTWISE_H

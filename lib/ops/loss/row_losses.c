@@ -16,6 +16,7 @@
 #include <tapegrad/extend.h>
 
 #include "ops/lanes.h"
+#include "ops/elementwise/elementwise_real.h"
 #include "ops/loss/pointwise.h"
 #include "ops/reduce/p_norm.h"
 

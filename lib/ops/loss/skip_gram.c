@@ -26,6 +26,7 @@
 
 #include "ops/grad_rows.h"
 #include "ops/lanes.h"
+#include "ops/elementwise/elementwise_real.h"
 #include "ops/loss/pointwise.h"
 #include "tensor/move.h"
 

@@ -5,7 +5,7 @@
  *
  * Sums are in double. The values along the axis are a line; threads divide the lines. Follows torch.cumsum.
  */
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 
 TG_DECLARE_KERNEL(tg_cumsum_forward);
 TG_DECLARE_KERNEL(tg_cumsum_backward);

@@ -6,7 +6,7 @@
 #include "tensor/move.h"
 
 /* Fewer neighboring outputs than this are no row, and shorter runs of values are copied side by side. */
-#define LONG_ROW 16
+#define MANY_OUTPUTS 16
 #define LONG_RUN 64
 
 /* The most values of a row that are copied at once if they are apart: during longer pieces the processor does not read
@@ -108,7 +108,7 @@ static void next_tile(const tile_loop *l, int64_t columns, int64_t all, int64_t 
 }
 
 /* Writes the gradients of a tile, or adds them. */
-static void differentiate(const tile_loop *l, const tg_tile *tile)
+static void write_gradients(const tile_loop *l, const tg_tile *tile)
 {
     real *dx = (real *)l->r->call->input_gradients[0] + l->row.other_offset + l->column.other_offset;
     if (l->writes_in_place) {
@@ -152,7 +152,7 @@ static void visit_tiles(const tg_outputs *o, int64_t first, int64_t length, tg_a
             tile.center = o->center + output;
             tile.scale = scale ? scale + output : NULL;
             if (scale) {
-                differentiate(&l, &tile);
+                write_gradients(&l, &tile);
             } else {
                 accumulate(&tile, result + output);
             }
@@ -220,7 +220,7 @@ static double sum_of_values(const real *x, int64_t n)
     return ((four[0] + four[1]) + (four[2] + four[3])) + rest;
 }
 
-/* The same as add_terms: compilers read eight floats at a time there, for which they need more instructions. */
+/* The same as add_tile_terms: compilers read eight floats at a time there, for which they need more instructions. */
 void KERNEL(tg_add_tile)(const tg_tile *tile, double *sum)
 {
     const real *x = tile->x;
@@ -237,14 +237,14 @@ void KERNEL(tg_add_tile)(const tg_tile *tile, double *sum)
     }
 }
 
-static inline real signed_key(real x, const tg_reduce_attributes *a)
+static inline real signed_value(real x, const tg_reduce_attributes *a)
 {
     return (real)a->sign * x;
 }
 
 void KERNEL(tg_find_extremes)(const tg_tile *tile, double *most)
 {
-    find_largest(tile, signed_key, most);
+    find_largest(tile, signed_value, most);
 }
 
 /* ---- calls ---- */
@@ -284,7 +284,7 @@ static void set_outputs(tg_outputs *o, const tg_reduce_call *r, int64_t at, int6
                      r->by_columns ? FOLD : least(FOLD, 1 + VALUES_IN_CACHE / (1 + o->length)));
     const tg_cursor kept = tg_walk_begin(&r->kept, o->begin);
     const int64_t run = tg_walk_run(&r->kept, &kept, o->count);
-    if (r->by_columns && run >= LONG_ROW) {
+    if (r->by_columns && run >= MANY_OUTPUTS) {
         o->count = run;
     }
 }
@@ -295,7 +295,7 @@ static void over_blocks(const tg_reduce_call *r, loop_body *body, void *context)
     tg_parallel_for(r->kept.count * r->blocks, 1 + TG_GRAIN / (1 + least(r->reduced.count, r->block)), body, context);
 }
 
-static void project(const tg_outputs *o)
+static void write_outputs(const tg_outputs *o)
 {
     if (o->r->reducer->project) {
         o->r->reducer->project(o);
@@ -314,7 +314,7 @@ static void reduce_outputs(void *context, int64_t begin, int64_t end)
         set_outputs(&o, r, at, end);
         r->reducer->reduce(&o);
         if (r->blocks == 1) {
-            project(&o);
+            write_outputs(&o);
             continue;
         }
         for (int64_t c = 0; c < o.count; c++) {
@@ -340,7 +340,7 @@ static void combine_blocks(void *context, int64_t begin, int64_t end)
             o.center[c] = sofar.center;
             o.sum[c] = sofar.sum;
         }
-        project(&o);
+        write_outputs(&o);
     }
 }
 
@@ -348,8 +348,9 @@ void KERNEL(tg_reduce_walks)(tg_reduce_call *r, const tg_reducer *reducer)
 {
     const int64_t kept = llabs(tg_walk_stride(&r->kept)), reduced = llabs(tg_walk_stride(&r->reduced));
     r->reducer = reducer;
-    r->by_columns = r->kept.count > 1 &&
-                    (r->part ? kept == 1 : r->reduced.count < LANES || (r->kept.count >= LONG_ROW && kept < reduced));
+    r->by_columns =
+        r->kept.count > 1 &&
+        (r->part ? kept == 1 : r->reduced.count < LANES || (r->kept.count >= MANY_OUTPUTS && kept < reduced));
     over_blocks(r, reduce_outputs, r);
     if (r->blocks > 1) {
         tg_parallel_for(r->kept.count, TG_GRAIN / r->blocks + 1, combine_blocks, r);

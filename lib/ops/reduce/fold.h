@@ -30,9 +30,6 @@
 /* Lanes of a row. Compilers unroll a loop over sixteen, and then compute one value after the other. */
 #define FOLD_LANES (2 * LANES)
 
-/* Computes n values from `begin` on, at most FOLD, as reals. */
-typedef void tg_values_part(const void *context, int64_t begin, int64_t n, void *out);
-
 /* A call: the walks have the strides of x and, as the other strides, those of its gradient. */
 typedef struct tg_reduce_call {
     const tg_op_call *call;
@@ -57,19 +54,6 @@ typedef struct tg_outputs {
     int64_t begin, count, first, length;
     double center[FOLD], sum[FOLD];
 } tg_outputs;
-
-/* Values of x: rows of columns. */
-typedef struct tg_tile {
-    const void *x;
-    int64_t rows, columns, apart; /* `apart`: from a row to the next */
-    bool by_columns;              /* as in the call */
-    int64_t first;                /* the position of the first value among those of its output */
-    const double *center, *scale; /* of the outputs; `scale` in backward only */
-    const tg_reduce_attributes *attributes;
-} tg_tile;
-
-/* Joins the values of a tile with the results of its outputs. */
-typedef void tg_accumulate(const tg_tile *tile, double *result);
 
 /* An op. */
 typedef struct tg_reducer {
@@ -120,18 +104,12 @@ static inline const real *dy_of(const tg_outputs *o)
 
 /* ---- sums ---- */
 
-static inline void combine_sums(tg_partial *sofar, double count, const tg_partial *block, double more)
-{
-    (void)count, (void)more;
-    sofar->sum += block->sum;
-}
-
 /* Returns what is summed for a value. */
 typedef double tg_term(real x, double center, const tg_reduce_attributes *a);
 
 /* Returns the sum of the terms of a row. */
-TG_FOR_EACH_OP double sum_of_terms(const real *x, int64_t n, tg_term *term, double center,
-                                   const tg_reduce_attributes *a)
+static TG_FOR_EACH_OP double sum_of_terms(const real *x, int64_t n, tg_term *term, double center,
+                                          const tg_reduce_attributes *a)
 {
     double lane[FOLD_LANES] = {0};
     int64_t i = 0;
@@ -150,7 +128,7 @@ TG_FOR_EACH_OP double sum_of_terms(const real *x, int64_t n, tg_term *term, doub
 }
 
 /* Adds the terms of all values of a tile, of columns by four rows. */
-TG_FOR_EACH_OP void add_terms(const tg_tile *tile, tg_term *term, double *restrict sum)
+static TG_FOR_EACH_OP void add_tile_terms(const tg_tile *tile, tg_term *term, double *restrict sum)
 {
     const tg_reduce_attributes a = *tile->attributes;
     const double *center = tile->center;
@@ -184,27 +162,16 @@ static inline void reduce_sum(tg_outputs *o)
 /* ---- maxima ---- */
 
 /* Returns the larger one of two numbers, and NaN if one is NaN. */
-static inline double larger_f64(double most, double x)
-{
-    return ((x > most) | (x != x)) ? x : most;
-}
-
 static inline real larger(real most, real x)
 {
     return ((x > most) | (x != x)) ? x : most;
-}
-
-static inline void combine_maxima(tg_partial *sofar, double count, const tg_partial *block, double more)
-{
-    (void)count, (void)more;
-    sofar->center = larger_f64(sofar->center, block->center);
 }
 
 /* Returns the number of which the maximum is searched. */
 typedef real tg_key(real x, const tg_reduce_attributes *a);
 
 /* Returns the largest key of a row. */
-TG_FOR_EACH_OP real largest_key(const real *x, int64_t n, tg_key *key, const tg_reduce_attributes *a)
+static TG_FOR_EACH_OP real largest_key(const real *x, int64_t n, tg_key *key, const tg_reduce_attributes *a)
 {
     real lane[FOLD_LANES], most = -(real)INFINITY;
     int64_t i = 0;
@@ -229,7 +196,7 @@ TG_FOR_EACH_OP real largest_key(const real *x, int64_t n, tg_key *key, const tg_
 }
 
 /* Joins the keys of all values of a tile with the maxima. */
-TG_FOR_EACH_OP void find_largest(const tg_tile *tile, tg_key *key, double *restrict result)
+static TG_FOR_EACH_OP void find_largest(const tg_tile *tile, tg_key *key, double *restrict result)
 {
     const tg_reduce_attributes a = *tile->attributes;
     const real *x = tile->x;
@@ -243,7 +210,7 @@ TG_FOR_EACH_OP void find_largest(const tg_tile *tile, tg_key *key, double *restr
             most[c] = larger(most[c], key(x[c], &a));
         }
         if (!tile->by_columns) {
-            result[row] = larger_f64(result[row], (double)largest_key(x, tile->columns, key, &a));
+            result[row] = tg_larger(result[row], (double)largest_key(x, tile->columns, key, &a));
         }
     }
     for (int64_t c = 0; tile->by_columns && c < tile->columns; c++) {
@@ -260,7 +227,7 @@ void KERNEL(tg_find_extremes)(const tg_tile *tile, double *most);
 typedef real tg_slope(real x, double scale, double center, const tg_reduce_attributes *a);
 
 /* Writes the gradients of all values of a tile. */
-TG_FOR_EACH_OP void write_slopes(const tg_tile *tile, tg_slope *slope, real *restrict dx)
+static TG_FOR_EACH_OP void write_slopes(const tg_tile *tile, tg_slope *slope, real *restrict dx)
 {
     const tg_reduce_attributes a = *tile->attributes;
     const double *scale = tile->scale, *center = tile->center;

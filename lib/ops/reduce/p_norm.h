@@ -11,7 +11,6 @@
 #include <math.h>
 
 #include "math/doubles.h"
-#include "ops/lanes.h"
 
 /* Returns the sum, or for INFINITY the maximum, with another value. A NaN stays. */
 static inline double tg_p_norm_add(double sum, double x, double p)
@@ -24,24 +23,6 @@ static inline double tg_p_norm_add(double sum, double x, double p)
         return size > sum || size != size ? size : sum;
     }
     return sum + (p == 1 ? size : p == 3 ? size * size * size : tg_pow_f64(size, p));
-}
-
-/* Returns sum_i (a_i - b_i + eps)^2, in the lanes of ops/lanes.h. */
-static inline double row_squared_distance(const real *a, const real *b, double eps, int64_t n)
-{
-    double lane[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int k = 0; k < LANES; k++) {
-            const double u = (double)a[i + k] - (double)b[i + k] + eps;
-            lane[k] += u * u;
-        }
-    }
-    double sum = sum_of_lanes(lane);
-    for (; i < n; i++) {
-        sum = tg_p_norm_add(sum, (double)a[i] - (double)b[i] + eps, 2);
-    }
-    return sum;
 }
 
 /* Returns the norm of the values that were added up. */

@@ -23,15 +23,16 @@ TG_DECLARE_KERNEL(tg_var_forward);
 TG_DECLARE_KERNEL(tg_var_backward);
 
 /* Defines the kernels of an op. */
-#define REDUCTION(name, forward, backward)                    \
-    void KERNEL(tg_##name##_forward)(const tg_op_call *call)  \
-    {                                                         \
-        KERNEL(tg_reduce_forward)(call, forward);             \
-    }                                                         \
-    void KERNEL(tg_##name##_backward)(const tg_op_call *call) \
-    {                                                         \
-        KERNEL(tg_reduce_backward)(call, backward);           \
-    }
+#define REDUCTION(forward_kernel, backward_kernel, forward, backward) \
+    void KERNEL(forward_kernel)(const tg_op_call *call)               \
+    {                                                                 \
+        KERNEL(tg_reduce_forward)(call, forward);                     \
+    }                                                                 \
+    void KERNEL(backward_kernel)(const tg_op_call *call)              \
+    {                                                                 \
+        KERNEL(tg_reduce_backward)(call, backward);                   \
+    }                                                                 \
+    void KERNEL(backward_kernel)(const tg_op_call *call)
 
 /* ---- sum and mean ---- */
 
@@ -83,8 +84,8 @@ static const tg_reducer sum_reducer = {.reduce = reduce_sum, .combine = combine_
 static const tg_reducer sum_gradient = {.prepare = prepare_sum, .differentiate = differentiate_sum};
 static const tg_reducer mean_reducer = {.reduce = reduce_sum, .combine = combine_sums, .project = project_mean};
 static const tg_reducer mean_gradient = {.prepare = prepare_mean, .differentiate = differentiate_sum};
-REDUCTION(sum, &sum_reducer, &sum_gradient)
-REDUCTION(mean, &mean_reducer, &mean_gradient)
+REDUCTION(tg_sum_forward, tg_sum_backward, &sum_reducer, &sum_gradient);
+REDUCTION(tg_mean_forward, tg_mean_backward, &mean_reducer, &mean_gradient);
 
 /* ---- amax and amin ---- */
 
@@ -117,7 +118,7 @@ static inline double tie_term(real x, double y, const tg_reduce_attributes *a)
 
 static void add_ties(const tg_tile *tile, double *sum)
 {
-    add_terms(tile, tie_term, sum);
+    add_tile_terms(tile, tie_term, sum);
 }
 
 /* The forward pass computed y = max x. */
@@ -155,7 +156,7 @@ static const tg_reducer extremes_gradient = {.reduce = reduce_ties,
                                              .prepare = prepare_extremes,
                                              .differentiate = differentiate_extremes,
                                              .reads_x = true};
-REDUCTION(amax, &extremes_reducer, &extremes_gradient)
+REDUCTION(tg_amax_forward, tg_amax_backward, &extremes_reducer, &extremes_gradient);
 
 /* ---- var and std ---- */
 
@@ -171,14 +172,14 @@ static inline double difference_term(real x, double mean, const tg_reduce_attrib
     return (double)x - mean;
 }
 
-static void add_squares(const tg_tile *tile, double *sum)
+static void add_squared_distances(const tg_tile *tile, double *sum)
 {
-    add_terms(tile, square_term, sum);
+    add_tile_terms(tile, square_term, sum);
 }
 
 static void add_differences(const tg_tile *tile, double *sum)
 {
-    add_terms(tile, difference_term, sum);
+    add_tile_terms(tile, difference_term, sum);
 }
 
 /* Finds the means. Each is corrected by the mean of the differences from it, so that that of equal values is exact. */
@@ -197,7 +198,7 @@ static void reduce_means(tg_outputs *o)
 static void reduce_var(tg_outputs *o)
 {
     reduce_means(o);
-    KERNEL(tg_fold_sums)(o, add_squares, o->sum);
+    KERNEL(tg_fold_sums)(o, add_squared_distances, o->sum);
 }
 
 /* Chan, Golub and LeVeque 1979: the mean and the sum of squared deviations of both parts. */
@@ -252,7 +253,7 @@ static const tg_reducer var_gradient = {.reduce = reduce_means,
                                         .prepare = prepare_var,
                                         .differentiate = differentiate_var,
                                         .reads_x = true};
-REDUCTION(var, &var_reducer, &var_gradient)
+REDUCTION(tg_var_forward, tg_var_backward, &var_reducer, &var_gradient);
 
 #ifdef TG_ONCE
 

@@ -23,8 +23,43 @@ typedef struct tg_partial {
     double center, sum;
 } tg_partial;
 
+/* Computes n values from `begin` on, at most FOLD, as reals. */
+typedef void tg_values_part(const void *context, int64_t begin, int64_t n, void *out);
+
+/* Values of x: rows of columns. */
+typedef struct tg_tile {
+    const void *x;
+    int64_t rows, columns, apart; /* `apart`: from a row to the next */
+    bool by_columns;              /* as in the call */
+    int64_t first;                /* the position of the first value among those of its output */
+    const double *center, *scale; /* of the outputs; `scale` in backward only */
+    const tg_reduce_attributes *attributes;
+} tg_tile;
+
+/* Joins the values of a tile with the results of its outputs. */
+typedef void tg_accumulate(const tg_tile *tile, double *result);
+
 /* The sum of i32 and u8 values (reduce_any.c). */
 extern const tg_op tg_sum_integers_op;
+
+/* Joins a block of `more` values with the `count` values before it: their sums, and their maxima. */
+static inline void combine_sums(tg_partial *sofar, double count, const tg_partial *block, double more)
+{
+    (void)count, (void)more;
+    sofar->sum += block->sum;
+}
+
+/* Returns the larger one of two numbers, and NaN if one is NaN. */
+static inline double tg_larger(double most, double x)
+{
+    return ((x > most) | (x != x)) ? x : most;
+}
+
+static inline void combine_maxima(tg_partial *sofar, double count, const tg_partial *block, double more)
+{
+    (void)count, (void)more;
+    sofar->center = tg_larger(sofar->center, block->center);
+}
 
 /* Returns the number of blocks of an output of `count` values. */
 static inline int64_t tg_reduce_blocks(int64_t count)

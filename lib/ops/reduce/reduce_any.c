@@ -73,7 +73,7 @@ static inline double true_term(real x, double center, const tg_reduce_attributes
 
 static void add_true(const tg_tile *tile, double *sum)
 {
-    add_terms(tile, true_term, sum);
+    add_tile_terms(tile, true_term, sum);
 }
 
 static void reduce_integers(tg_outputs *o)

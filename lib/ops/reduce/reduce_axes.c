@@ -1,8 +1,6 @@
 /* reduce_axes: the list of axes of a reduction, the shape of its result, and the scratch of its blocks. */
 #include "ops/reduce/reduce.h"
 
-#ifdef TG_ONCE
-
 tg_axes tg_axes_make(int count, const int *axes)
 {
     tg_axes made = {.count = axes || count <= 0 ? count : TG_NULL_AXES};
@@ -95,5 +93,3 @@ tg_tensor *tg_reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, tg
     }
     return tg_apply(t, op, &x, 1, &a, sizeof a, NULL);
 }
-
-#endif

@@ -25,7 +25,7 @@ static inline double exp_term(real x, double most, const tg_reduce_attributes *a
 
 static void add_exponentials(const tg_tile *tile, double *sum)
 {
-    add_terms(tile, exp_term, sum);
+    add_tile_terms(tile, exp_term, sum);
 }
 
 /* The sum is not read if the maximum is not finite, except that of a block of -inf, which is 0. */
@@ -124,13 +124,13 @@ static void add_powers(const tg_tile *tile, double *sum)
 {
     const double p = tile->attributes->p;
     if (p == 1) {
-        add_terms(tile, size_term, sum);
+        add_tile_terms(tile, size_term, sum);
     } else if (p == 2) {
-        add_terms(tile, square_term, sum);
+        add_tile_terms(tile, square_term, sum);
     } else if (p == 3) {
-        add_terms(tile, cube_term, sum);
+        add_tile_terms(tile, cube_term, sum);
     } else {
-        add_terms(tile, power_term, sum);
+        add_tile_terms(tile, power_term, sum);
     }
 }
 
@@ -153,7 +153,7 @@ static inline double tie_term(real x, double most, const tg_reduce_attributes *a
 
 static void add_ties(const tg_tile *tile, double *sum)
 {
-    add_terms(tile, tie_term, sum);
+    add_tile_terms(tile, tie_term, sum);
 }
 
 /* For INFINITY the maximum is in `center`, and its ties in `sum`. */

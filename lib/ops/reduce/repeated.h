@@ -17,7 +17,8 @@ typedef void tg_gradient_part(const void *context, int64_t begin, int64_t n, voi
 /* Sums the gradients of y, of this shape, into dx. The strides of the axes of y in dx are 0 where x was repeated; the
  * other axes are those of dx, which is contiguous, in order. Without a `part` function, the context is dy, and the
  * gradients are its values. */
-void KERNEL(tg_sum_repeated)(const tg_shape *shape, const int64_t *strides, tg_gradient_part *part, const void *context,
+typedef void tg_sum_repeated(const tg_shape *shape, const int64_t *strides, tg_gradient_part *part, const void *context,
                              bool overwrite, void *dx);
+tg_sum_repeated TG_EACH_LEVEL(tg_sum_repeated_f32), TG_EACH_LEVEL(tg_sum_repeated_f64);
 
 #endif

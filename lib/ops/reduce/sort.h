@@ -15,7 +15,7 @@
 #ifndef TG_OPS_REDUCE_SORT_H
 #define TG_OPS_REDUCE_SORT_H
 
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 
 #if defined TG_REAL_F32
 typedef uint32_t sort_key;
@@ -31,12 +31,12 @@ typedef struct sort_entry {
     int32_t index;
 } sort_entry;
 
-/* Up to SHORT entries are counted. Values are compared with the last of the k in blocks of BLOCK. */
-enum { KEY_BYTES = sizeof(sort_key), SIGN_BIT = 8 * KEY_BYTES - 1, SHORT = 128, BLOCK = 32 };
+/* Up to SORT_SHORT entries are counted. Values are compared with the last of the k in blocks of SORT_BLOCK. */
+enum { SORT_KEY_BYTES = sizeof(sort_key), SORT_SIGN_BIT = 8 * SORT_KEY_BYTES - 1, SORT_SHORT = 128, SORT_BLOCK = 32 };
 
 /* The lines that are read side by side, a line of the processor's cache of each row, and the most first values that are
  * searched in all of them together. */
-enum { ROW_BYTES = 64, LINES = ROW_BYTES / sizeof(real), FEW = 8 };
+enum { SORT_ROW_BYTES = 64, SORT_LINES = SORT_ROW_BYTES / sizeof(real), SORT_FEW = 8 };
 
 /* Returns the key of x. `order` is 0 if the smallest value comes first, and ~0 if the largest one does. */
 static inline sort_key key_of(real x, sort_key order)
@@ -44,33 +44,34 @@ static inline sort_key key_of(real x, sort_key order)
     real plain = x + 0; /* -0 becomes 0 */
     sort_key bits;
     memcpy(&bits, &plain, sizeof bits);
-    sort_key sign = (sort_key)((signed_key)bits >> SIGN_BIT);
-    bits ^= sign | (sort_key)1 << SIGN_BIT;
+    sort_key sign = (sort_key)((signed_key)bits >> SORT_SIGN_BIT);
+    bits ^= sign | (sort_key)1 << SORT_SIGN_BIT;
     return (x == x ? bits : ~(sort_key)0) ^ order;
 }
 
 /* Returns the number of entries that sort_line needs in each of its two buffers to find the first k of n values. */
 static inline int64_t sort_capacity(int64_t n, int64_t k)
 {
-    return (n - 1) / 2 - BLOCK <= k ? n : 2 * k + 2 * BLOCK;
+    return (n - 1) / 2 - SORT_BLOCK <= k ? n : 2 * k + 2 * SORT_BLOCK;
 }
 
-/* Sorts up to SHORT entries: one with r smaller keys has position r, or follows those of the same key before it. */
+/* Sorts up to SORT_SHORT entries: one with r smaller keys has position r, or follows those of the same key before
+ * it. */
 static inline void count_sort(const sort_entry *from, sort_entry *restrict to, int64_t n)
 {
-    signed_key keys[SHORT];
-    sort_key smaller[SHORT];
-    uint8_t same[SHORT];
-    const int64_t padded = (n + BLOCK - 1) / BLOCK * BLOCK;
+    signed_key keys[SORT_SHORT];
+    sort_key smaller[SORT_SHORT];
+    uint8_t same[SORT_SHORT];
+    const int64_t padded = (n + SORT_BLOCK - 1) / SORT_BLOCK * SORT_BLOCK;
     for (int64_t i = 0; i < padded; i++) {
         keys[i] =
-            (signed_key)((i < n ? from[i].key : 0) ^ (sort_key)1 << SIGN_BIT); /* vectors compare signed numbers */
+            (signed_key)((i < n ? from[i].key : 0) ^ (sort_key)1 << SORT_SIGN_BIT); /* vectors compare signed numbers */
         smaller[i] = 0;
         same[i] = 0;
     }
     for (int64_t j = 0; j < n; j++) {
-        for (int64_t i = 0; i < padded; i += BLOCK) {
-            for (int k = 0; k < BLOCK; k++) {
+        for (int64_t i = 0; i < padded; i += SORT_BLOCK) {
+            for (int k = 0; k < SORT_BLOCK; k++) {
                 smaller[i + k] += keys[j] < keys[i + k];
             }
         }
@@ -83,9 +84,9 @@ static inline void count_sort(const sort_entry *from, sort_entry *restrict to, i
 /* Sorts n entries of *a. On return *a and *b may be exchanged. */
 static inline void sort_entries(sort_entry **a, sort_entry **b, int64_t n)
 {
-    uint32_t counts[KEY_BYTES][256];
+    uint32_t counts[SORT_KEY_BYTES][256];
     sort_entry *restrict from = *a, *restrict to = *b;
-    if (n <= SHORT) {
+    if (n <= SORT_SHORT) {
         count_sort(from, to, n);
         *a = to;
         *b = from;
@@ -93,11 +94,11 @@ static inline void sort_entries(sort_entry **a, sort_entry **b, int64_t n)
     }
     memset(counts, 0, sizeof counts);
     for (int64_t i = 0; i < n; i++) {
-        for (int byte = 0; byte < KEY_BYTES; byte++) {
+        for (int byte = 0; byte < SORT_KEY_BYTES; byte++) {
             counts[byte][from[i].key >> 8 * byte & 255]++;
         }
     }
-    for (int byte = 0; byte < KEY_BYTES; byte++) {
+    for (int byte = 0; byte < SORT_KEY_BYTES; byte++) {
         uint32_t *next = counts[byte], sum = 0;
         if (next[from[0].key >> 8 * byte & 255] == (uint32_t)n) {
             continue; /* all have the same byte */
@@ -118,11 +119,11 @@ static inline void sort_entries(sort_entry **a, sort_entry **b, int64_t n)
     *b = to;
 }
 
-/* Returns whether one of BLOCK values comes before the bound. */
+/* Returns whether one of SORT_BLOCK values comes before the bound. */
 static inline bool any_before(const real *x, sort_key order, sort_key bound)
 {
     sort_key any = 0;
-    for (int i = 0; i < BLOCK; i++) {
+    for (int i = 0; i < SORT_BLOCK; i++) {
         any |= key_of(x[i], order) < bound;
     }
     return any;
@@ -154,11 +155,11 @@ static inline const sort_entry *sort_line(const real *x, int64_t n, int64_t k, s
         const sort_key bound = a[k - 1].key;
         const int64_t next = read < n / 2 ? 2 * read : n;
         int64_t count = k;
-        for (; read < next && count + BLOCK < capacity; read += BLOCK) {
-            if (n - read < BLOCK) {
+        for (; read < next && count + SORT_BLOCK < capacity; read += SORT_BLOCK) {
+            if (n - read < SORT_BLOCK) {
                 count = add_before(x, read, n, order, bound, a, count);
             } else if (any_before(x + read, order, bound)) {
-                count = add_before(x, read, read + BLOCK, order, bound, a, count);
+                count = add_before(x, read, read + SORT_BLOCK, order, bound, a, count);
             }
         }
         if (count > k) {
@@ -169,8 +170,8 @@ static inline const sort_entry *sort_line(const real *x, int64_t n, int64_t k, s
 }
 
 /* Values and keys of a row. Like the other vectors here they are aligned as numbers, which every stack is. */
-typedef real line_values __attribute__((vector_size(LINES * sizeof(real)), aligned(sizeof(real)), may_alias));
-typedef signed_key line_keys __attribute__((vector_size(LINES * sizeof(real)), aligned(sizeof(real)), may_alias));
+typedef real line_values __attribute__((vector_size(SORT_LINES * sizeof(real)), aligned(sizeof(real)), may_alias));
+typedef signed_key line_keys __attribute__((vector_size(SORT_LINES * sizeof(real)), aligned(sizeof(real)), may_alias));
 
 /* Writes key_of of a row of values, as signed numbers. */
 static inline void keys_of_row(const line_values *x, sort_key order, line_keys *keys)
@@ -178,15 +179,16 @@ static inline void keys_of_row(const line_values *x, sort_key order, line_keys *
     const line_values plain = *x + (real)0;
     const line_keys is_number = *x == *x, bits = (line_keys)plain;
     const signed_key most = (signed_key)(~(sort_key)0 >> 1);
-    const line_keys numbers = bits ^ (bits >> SIGN_BIT & most);
+    const line_keys numbers = bits ^ (bits >> SORT_SIGN_BIT & most);
     *keys = ((numbers & is_number) | (most & ~is_number)) ^ (signed_key)order;
 }
 
-/* Finds the first k <= FEW of n values of LINES lines: number i of line c is x[i * apart + c]. Writes their numbers. */
+/* Finds the first k <= SORT_FEW of n values of SORT_LINES lines: number i of line c is x[i * apart + c]. Writes their
+ * numbers. */
 static inline void first_of_lines(const real *x, int64_t apart, int64_t n, int64_t k, sort_key order,
-                                  line_keys numbers[FEW])
+                                  line_keys numbers[SORT_FEW])
 {
-    line_keys keys[FEW];
+    line_keys keys[SORT_FEW];
     for (int64_t i = 0; i < n; i++) {
         const int64_t known = i < k ? i : k;
         line_keys key, number = (line_keys){0} + (signed_key)i, is_before = {0};

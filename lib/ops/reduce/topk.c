@@ -34,7 +34,7 @@ static inline topk_lines lines_of(const tg_op_call *call, size_t size)
     const topk_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0];
     topk_lines n = {.x = split_at_axis(x, a->axis), .k = a->k};
-    int64_t most = ROW_BYTES / (int64_t)size, busy = 1 + x->count / (TG_GRAIN / 4);
+    int64_t most = SORT_ROW_BYTES / (int64_t)size, busy = 1 + x->count / (TG_GRAIN / 4);
     n.width = n.x.inner < most ? n.x.inner : most;
     n.groups = (n.x.inner - 1) / n.width + 1;
     n.parts = n.x.outer * n.groups < a->threads ? n.x.outer * n.groups : a->threads;
@@ -81,13 +81,13 @@ static inline void write_rows(const topk_lines *n, const real *x, const int32_t 
     }
 }
 
-/* The same for a group of LINES lines of which few values are needed. */
+/* The same for a group of SORT_LINES lines of which few values are needed. */
 static void sort_lines(const topk_lines *n, const real *x, sort_key order, real *y, int32_t *index)
 {
-    line_keys numbers[FEW];
+    line_keys numbers[SORT_FEW];
     first_of_lines(x, n->x.inner, n->x.size, n->k, order, numbers);
     for (int64_t i = 0; i < n->k; i++) {
-        for (int64_t c = 0; c < LINES; c++) {
+        for (int64_t c = 0; c < SORT_LINES; c++) {
             const int64_t number = numbers[i][c];
             index[i * n->x.inner + c] = (int32_t)number;
             y[i * n->x.inner + c] = x[number * n->x.inner + c];
@@ -103,7 +103,7 @@ static void sort_group(const topk_loop *loop, topk_group g, void *scratch)
     const real *x = (const real *)tg_values(loop->call->inputs[0]) + g.x;
     real *y = (real *)tg_values(loop->call->outputs[0]) + g.y;
     int32_t *index = (int32_t *)tg_values(loop->call->outputs[1]) + g.y;
-    if (g.lines == LINES && k <= FEW) {
+    if (g.lines == SORT_LINES && k <= SORT_FEW) {
         sort_lines(n, x, order, y, index);
         return;
     }

@@ -10,7 +10,7 @@
 #include <tapegrad/conv.h>
 #include <tapegrad/extend.h>
 
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 
 typedef struct pool_attributes {
     int64_t kernel, stride, padding, dilation;

@@ -19,7 +19,7 @@
 #ifndef TG_OPS_SEQUENCE_RECURRENT_CELLS_H
 #define TG_OPS_SEQUENCE_RECURRENT_CELLS_H
 
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 
 /* n columns of a row. Pointers to gates have the first gate; the others are H values apart, or b_distance. */
 typedef struct cell_step {

@@ -6,15 +6,9 @@
 #ifndef TG_OPS_SEQUENCE_RECURRENT_LAYER_H
 #define TG_OPS_SEQUENCE_RECURRENT_LAYER_H
 
+#include "ops/sequence/recurrent_attributes.h"
 #include "ops/sequence/recurrent_cells.h"
 #include "products/panels.h"
-
-enum { RECURRENT_INPUTS, RECURRENT_STATE, RECURRENT_WEIGHT, RECURRENT_CELL }; /* a bias and a mask follow */
-
-typedef struct recurrent_attributes {
-    int bias, mask; /* numbers of inputs; 0: none */
-    bool reverse;
-} recurrent_attributes;
 
 /* The most panels of a block: its sums, of all gates, stay in the second level of the cache. */
 #define BLOCK_PANELS 8
@@ -68,11 +62,6 @@ static inline layer layer_of(const tg_op_call *call, const recurrent_cell *cell)
 }
 
 /* ---- blocks ---- */
-
-/* Some columns: `count` from `first` on, and in a matrix in blocks `width`, with those that the last panel lacks. */
-typedef struct layer_block {
-    int64_t first, count, width;
-} layer_block;
 
 static inline layer_block layer_block_of(const layer *l, int64_t i)
 {

@@ -5,7 +5,7 @@
  *
  * Follows torch.Tensor.to.
  */
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 #include "tensor/strided.h"
 
 TG_DECLARE_KERNEL(tg_cast_forward);

@@ -6,7 +6,7 @@
  * Values of any dtype are copied, as bytes. Ids that repeat add up in the gradient, in order. Follows torch.gather
  * and torch.index_select.
  */
-#include "ops/shape/picks.h"
+#include "ops/shape/picks_real.h"
 
 TG_DECLARE_KERNEL(tg_gather_forward);
 TG_DECLARE_KERNEL(tg_gather_backward);

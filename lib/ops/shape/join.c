@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 #include "tensor/strided.h"
 
 TG_DECLARE_KERNEL(tg_cat_forward);

@@ -7,7 +7,7 @@
  * Ids that repeat add up, in order. They are gather and index_select with forward and backward exchanged. Follows
  * torch.scatter_add and torch.index_add.
  */
-#include "ops/shape/picks.h"
+#include "ops/shape/picks_real.h"
 #include "tensor/strided.h"
 
 TG_DECLARE_KERNEL(tg_scatter_add_forward);

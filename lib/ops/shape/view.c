@@ -10,7 +10,7 @@
  * which copies.
  */
 #include "ops/reduce/repeated.h"
-#include "ops/kernel.h"
+#include "ops/kernel_real.h"
 #include "tensor/strided.h"
 
 /* The strides and the offset that y would have if x were contiguous. */
