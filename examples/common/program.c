@@ -11,8 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <tapegrad/extend.h>
-
 /* ---- begin and end ---- */
 
 void program_begin(void)
@@ -186,19 +184,4 @@ bool file_end(FILE *file, const char *path)
     bool good = !ferror(file);
     good = fclose(file) == 0 && good;
     return good || complain("writing '%s': %s", path, strerror(errno));
-}
-
-/* ---- tokens ---- */
-
-const char *token_text(const tg_tokenizer *bpe, int32_t id, char text[TOKEN_TEXT])
-{
-    size_t length;
-    const char *bytes = tg_tokenizer_bytes(bpe, id, &length);
-    char shown[TOKEN_TEXT] = "";
-    for (size_t i = 0, used = 0; i < length && used + sizeof "\\x00" <= sizeof shown; i++) {
-        used += (size_t)snprintf(shown + used, sizeof shown - used, bytes[i] ? "%c" : "\\x00",
-                                 bytes[i] == ' ' ? '_' : bytes[i]);
-    }
-    tg_escape(text, TOKEN_TEXT, shown);
-    return text;
 }

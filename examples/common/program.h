@@ -1,11 +1,10 @@
-/* program: shared by the example programs: error messages, a progress line, Ctrl-C, files, and texts of tokens. */
+/* program: shared by the example programs: error messages, a progress line, Ctrl-C, and files. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
 #include <stdio.h>
 
 #include <tapegrad.h>
-#include <tapegrad_text.h>
 
 /* The program's name, with which its messages begin. Each program defines it. */
 extern const char program_name[];
@@ -58,10 +57,5 @@ const char *folder_file(const char *folder, const char *name);
 /* Open a file for writing, and close it. Return NULL or false after printing an error. */
 FILE *file_begin(const char *path);
 bool file_end(FILE *file, const char *path);
-
-/* Writes a token to `text`, with visible characters for spaces, newlines, other control characters, and bytes that are
- * not UTF-8. Returns `text`. */
-#define TOKEN_TEXT 80
-const char *token_text(const tg_tokenizer *bpe, int32_t id, char text[TOKEN_TEXT]);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include "program.h"
 
+#include <tapegrad/extend.h>
+
 /* Texts of less than 16 MB take no time worth a line. */
 #define LONG_TEXT (16 << 20)
 
@@ -66,4 +68,17 @@ int64_t vocabulary_encode(const tg_tokenizer *bpe, const char *path, const char 
     watch_end(count >= 0, out, error);
     *length = w.length;
     return count;
+}
+
+const char *token_text(const tg_tokenizer *bpe, int32_t id, char text[TOKEN_TEXT])
+{
+    size_t length;
+    const char *bytes = tg_tokenizer_bytes(bpe, id, &length);
+    char shown[TOKEN_TEXT] = "";
+    for (size_t i = 0, used = 0; i < length && used + sizeof "\\x00" <= sizeof shown; i++) {
+        used += (size_t)snprintf(shown + used, sizeof shown - used, bytes[i] ? "%c" : "\\x00",
+                                 bytes[i] == ' ' ? '_' : bytes[i]);
+    }
+    tg_escape(text, TOKEN_TEXT, shown);
+    return text;
 }

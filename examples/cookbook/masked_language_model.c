@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include <tapegrad_text.h>
 #include <tapegrad_tools.h>
 
 const char program_name[] = "cookbook_masked_language_model";

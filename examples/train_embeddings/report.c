@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../common/program.h"
+#include "../common/vocabulary.h"
 
 /* report_neighbors: neighbors per word, words, and the minimum number of updates of all of them */
 #define NEIGHBORS 4

@@ -2,6 +2,8 @@
 #ifndef WORD_VECTORS_H
 #define WORD_VECTORS_H
 
+#include <tapegrad_text.h>
+
 #include "../common/program.h"
 
 typedef struct options {
