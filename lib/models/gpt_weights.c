@@ -14,7 +14,7 @@
 #include "tensor/tensor.h"
 
 /* The sizes of the axes of a weight; NONE: a vector. */
-typedef enum axis_size { NONE, VOCABULARY, CONTEXT, WIDTH, HIDDEN } axis_size;
+typedef enum axis_size { NONE, VOCABULARY, POSITIONS, WIDTH, HIDDEN } axis_size;
 
 /* The names of a weight in transformers and in the model here, and its shape here. `own` is part number `part` of
  * `parts` equal parts of the last axis of `other`, transposed if that is (in,out). */
@@ -27,7 +27,7 @@ typedef struct names {
 
 static const names of_model[] = {
     {"wte.weight", "tok_emb.weight", false, 0, 1, VOCABULARY, WIDTH},
-    {"wpe.weight", "pos_emb.weight", false, 0, 1, CONTEXT, WIDTH},
+    {"wpe.weight", "pos_emb.weight", false, 0, 1, POSITIONS, WIDTH},
     {"ln_f.weight", "final_norm.scale", false, 0, 1, WIDTH, NONE},
     {"ln_f.bias", "final_norm.shift", false, 0, 1, WIDTH, NONE},
 };
@@ -67,7 +67,7 @@ typedef struct weight {
 static int64_t size_of(const tg_gpt_config *c, axis_size axis)
 {
     const int64_t sizes[] = {
-        [VOCABULARY] = c->vocabulary, [CONTEXT] = c->context, [WIDTH] = c->width, [HIDDEN] = 4 * c->width};
+        [VOCABULARY] = c->vocabulary, [POSITIONS] = c->context, [WIDTH] = c->width, [HIDDEN] = 4 * c->width};
     return sizes[axis];
 }
 

@@ -5,7 +5,7 @@
  * mask is 0 or 1, and ids are reals. So a kernel is a plain loop over k->n values, which the compiler vectorizes. All
  * that is around it is compiled once for all ops.
  *
- * An op is one or a few functions of numbers, the loops over them, and a row:
+ * An op is one or a few functions of numbers, the loops over them, and a row (elementwise_real.h):
  *
  *     static inline real div_value(real a, real b)                      y = a / b
  *     static inline real div_gradient_a(real b, real dy)                da = dy / b
