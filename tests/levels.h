@@ -4,13 +4,12 @@
 
 #include "base/level.h"
 
-/* Returns the lowest level whose matrix products have the bits of the highest one. With the built-in products, which
- * recurrent layers always use, this is not the baseline of x86-64, which has no fused multiply-adds
+/* Returns the lowest level whose matrix products have the bits of the highest one. With the built-in loops, which every
+ * backend has for some products, this is not the baseline of x86-64, which has no fused multiply-adds
  * (tg_matmul_backend). */
-static inline int lowest_fused_level(bool is_recurrent)
+static inline int lowest_fused_level(void)
 {
-    bool is_builtin = is_recurrent || tg_get_matmul_backend() == TG_BACKEND_BUILTIN;
-    return is_builtin && tg_level_highest() > TG_CPU_BASELINE ? TG_CPU_AVX2 : TG_CPU_BASELINE;
+    return tg_level_highest() > TG_CPU_BASELINE ? TG_CPU_AVX2 : TG_CPU_BASELINE;
 }
 
 #endif

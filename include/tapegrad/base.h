@@ -192,8 +192,9 @@ TG_API int tg_threads(void);
  * are added, unless the tape's products are reproducible (tg_tape_set_reproducible). The last bits of OpenBLAS
  * depend on its version, the processor, the sizes and the number of threads.
  *
- * The built-in loops always compute reproducible products, the steps of a GRU and an LSTM, which read a copy of the
- * weight that is made once, and large matrices whose values are sums of 2 to 16 terms.
+ * The built-in loops always compute reproducible products, those of a single row or column, and the steps of a GRU and
+ * an LSTM, which read a copy of the weight that is made once. Beside BLAS, up to 16 rows are multiplied by the
+ * transpose of a matrix, such as a weight, in loops of another order.
  */
 typedef enum tg_matmul_backend {
     /* BLAS if its kernels use the vector instructions of the level (tg_get_cpu_level), else the built-in loops; the

@@ -39,9 +39,6 @@
 #elif defined TG_LEVEL_AVX512
 #define LEVEL(name) name##_avx512
 #define THIS_LEVEL TG_CPU_AVX512
-#elif defined TG_LEVEL_EXACT /* the baseline once more, for products with exact multiply-adds */
-#define LEVEL(name) name##_exact
-#define THIS_LEVEL TG_CPU_BASELINE
 #else
 #define LEVEL(name) name
 #define THIS_LEVEL TG_CPU_BASELINE

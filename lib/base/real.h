@@ -77,7 +77,7 @@ static inline real normal_or_zero(real x)
     return REAL(fabs)(x) < SMALLEST ? 0 : x;
 }
 
-#if defined TG_REAL_F32 && !defined TG_LEVEL_AVX2 && !defined TG_LEVEL_AVX512 && !defined TG_LEVEL_EXACT
+#if defined TG_REAL_F32 && !defined TG_LEVEL_AVX2 && !defined TG_LEVEL_AVX512
 #define TG_ONCE
 #endif
 

@@ -1,13 +1,13 @@
 /* blas: matrix products by the CBLAS of the build (-Dblas), in the thread that calls it.
  *
- * The library divides a product among its own threads (products/gemm.c), so the number of BLAS's is 1. If it had more,
- * they would wait for the next product without sleeping, and take the processors from the library's. A BLAS whose
+ * The library divides a product among its own threads (products/choose.c), so the number of BLAS's is 1. If it had
+ * more, they would wait for the next product without sleeping, and take the processors from the library's. A BLAS whose
  * number cannot be set (-Dblas with another name) divides its products itself.
  *
  * An OpenBLAS that was compiled without threads has no locks, and two products at the same time overwrite each other's
  * buffers. So its products take turns, and those of a BLAS that is known by its name alone.
  */
-#include "products/gemm.h"
+#include "products/kernels.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -217,67 +217,20 @@ static int distance(int64_t ld)
     return ld < 1 ? 1 : (int)ld;
 }
 
-/* A product with a vector: y = M x, or y = M^T x. */
-typedef struct vector_product {
-    bool transposed;
-    int64_t rows, columns, ld; /* of M */
-    int64_t x_distance, y_distance;
-} vector_product;
-
-/* Describes C = A B where C is a column (n 1), or else a row (m 1), whose transpose is computed: C^T = B^T A^T. */
-static vector_product vector_product_of(const tg_gemm *g)
-{
-    vector_product v = {g->transpose_a, g->m, g->k, g->lda, g->transpose_b ? 1 : g->ldb, g->ldc};
-    if (g->n != 1) {
-        v = (vector_product){!g->transpose_b, g->n, g->k, g->ldb, g->transpose_a ? g->lda : 1, 1};
-    }
-    if (v.transposed) { /* in memory M is (columns,rows) */
-        int64_t rows = v.rows;
-        v.rows = v.columns;
-        v.columns = rows;
-    }
-    return v;
-}
-
-static bool is_vector_product(const tg_gemm *g)
-{
-    return (g->m == 1 || g->n == 1) && g->m > 0 && g->n > 0 && g->k > 0;
-}
-
-void tg_blas_gemm_f32(const tg_gemm *g, const void *a, const void *b, bool add, void *c)
+void tg_blas_gemm_f32(const tg_gemm *g, const void *a, const void *b, void *c)
 {
     begin_product();
-    if (is_vector_product(g)) {
-        const vector_product v = vector_product_of(g);
-        for (int64_t i = 0; i < g->m * g->n && !add; i++) { /* beta 0 would let some versions read old NaNs */
-            ((float *)c)[i * v.y_distance] = 0;
-        }
-        cblas_sgemv(CblasRowMajor, v.transposed ? CblasTrans : CblasNoTrans, (int)v.rows, (int)v.columns, 1,
-                    g->n == 1 ? a : b, distance(v.ld), g->n == 1 ? b : a, distance(v.x_distance), 1, c,
-                    distance(v.y_distance));
-    } else {
-        cblas_sgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans,
-                    g->transpose_b ? CblasTrans : CblasNoTrans, (int)g->m, (int)g->n, (int)g->k, 1, a, distance(g->lda),
-                    b, distance(g->ldb), add ? 1 : 0, c, distance(g->ldc));
-    }
+    cblas_sgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans,
+                g->b_layout == TG_TRANSPOSED ? CblasTrans : CblasNoTrans, (int)g->m, (int)g->n, (int)g->k, 1, a,
+                distance(g->lda), b, distance(g->ldb), g->add ? 1 : 0, c, distance(g->ldc));
     end_product();
 }
 
-void tg_blas_gemm_f64(const tg_gemm *g, const void *a, const void *b, bool add, void *c)
+void tg_blas_gemm_f64(const tg_gemm *g, const void *a, const void *b, void *c)
 {
     begin_product();
-    if (is_vector_product(g)) {
-        const vector_product v = vector_product_of(g);
-        for (int64_t i = 0; i < g->m * g->n && !add; i++) { /* beta 0 would let some versions read old NaNs */
-            ((double *)c)[i * v.y_distance] = 0;
-        }
-        cblas_dgemv(CblasRowMajor, v.transposed ? CblasTrans : CblasNoTrans, (int)v.rows, (int)v.columns, 1,
-                    g->n == 1 ? a : b, distance(v.ld), g->n == 1 ? b : a, distance(v.x_distance), 1, c,
-                    distance(v.y_distance));
-    } else {
-        cblas_dgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans,
-                    g->transpose_b ? CblasTrans : CblasNoTrans, (int)g->m, (int)g->n, (int)g->k, 1, a, distance(g->lda),
-                    b, distance(g->ldb), add ? 1 : 0, c, distance(g->ldc));
-    }
+    cblas_dgemm(CblasRowMajor, g->transpose_a ? CblasTrans : CblasNoTrans,
+                g->b_layout == TG_TRANSPOSED ? CblasTrans : CblasNoTrans, (int)g->m, (int)g->n, (int)g->k, 1, a,
+                distance(g->lda), b, distance(g->ldb), g->add ? 1 : 0, c, distance(g->ldc));
     end_product();
 }

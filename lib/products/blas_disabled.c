@@ -1,5 +1,5 @@
 /* blas_disabled: in place of blas.c in a build without BLAS (-Dblas=builtin). */
-#include "products/gemm.h"
+#include "products/kernels.h"
 
 tg_blas tg_get_blas(void)
 {
@@ -18,12 +18,12 @@ int tg_blas_callers(void)
 }
 
 /* These are never called: the backend is the built-in loops. */
-void tg_blas_gemm_f32(const tg_gemm *g, const void *a, const void *b, bool add, void *c)
+void tg_blas_gemm_f32(const tg_gemm *g, const void *a, const void *b, void *c)
 {
-    (void)g, (void)a, (void)b, (void)add, (void)c;
+    (void)g, (void)a, (void)b, (void)c;
 }
 
-void tg_blas_gemm_f64(const tg_gemm *g, const void *a, const void *b, bool add, void *c)
+void tg_blas_gemm_f64(const tg_gemm *g, const void *a, const void *b, void *c)
 {
-    (void)g, (void)a, (void)b, (void)add, (void)c;
+    (void)g, (void)a, (void)b, (void)c;
 }

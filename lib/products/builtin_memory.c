@@ -1,6 +1,6 @@
-/* builtin_memory: the memory in which a thread copies factors (builtin_gemm.c). It is not the tape's: a product
+/* builtin_memory: the memory in which a thread copies factors (tile_gemm.c). It is not the tape's: a product
  * may run in any thread. Nor is it the stack: threads of musl have 128 KB. */
-#include "products/gemm.h"
+#include "products/kernels.h"
 
 #include <pthread.h>
 #include <stdlib.h>

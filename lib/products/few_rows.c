@@ -1,4 +1,8 @@
-/* few_rows: the products that few_rows.h describes.
+/* few_rows: C = A B^T for a matrix A of a few rows, where the backend is BLAS.
+ *
+ * When a model generates text, the next token of each sequence is one row, and the step reads every weight once, and
+ * the keys and values of all tokens before: its time is that of reading them. BLAS copies B into another order before
+ * it multiplies, which takes longer than so few products. Here B is read where it is.
  *
  * A product of a row of A and a row of B is a sum in 16 lanes, joined in a fixed tree: the same bits at every level and
  * for every number of rows. What differs is which of these sums are computed together: those of a tile of C, whose
@@ -10,9 +14,8 @@
  * - For more rows it would not read far enough ahead, because each vector of B takes longer. So the columns are
  *   neighbors, and the program asks for B 16 KB ahead.
  */
-#include "products/few_rows.h"
-
 #include "base/vector.h"
+#include "products/kernels.h"
 
 /* ---- tiles ---- */
 
@@ -28,7 +31,6 @@
 typedef struct product {
     const tg_gemm *g;
     const real *a, *b;
-    bool add;
     real *c;
 } product;
 
@@ -106,7 +108,7 @@ dot_multiply_tile(int rows, int columns, const product *p, rows_of_a a, int64_t 
         for (int j = 0; j < columns; j++) {
             const real sum = sum_of(lanes[i][j]);
             real *c = p->c + (row + i) * p->g->ldc + column + j * apart;
-            *c = p->add ? *c + sum : sum;
+            *c = p->g->add ? *c + sum : sum;
         }
     }
 }
@@ -162,53 +164,15 @@ static const real *copy_rows(const product *p)
     return copied;
 }
 
-/* Computes the columns begin .. end - 1 of C. */
-static void dot_multiply_columns(void *context, int64_t begin, int64_t end)
+void KERNEL(tg_few_rows_gemm)(const tg_gemm *g, const void *a, const void *b, void *c)
 {
-    const product *p = context;
-    const real *copied = copy_rows(p);
-    const int64_t tiles = (end - begin) / DOT_COLUMNS, apart = p->g->m <= 2 ? tiles : 1;
+    const product p = {g, a, b, c};
+    const real *copied = copy_rows(&p);
+    const int64_t tiles = g->n / DOT_COLUMNS, apart = g->m <= 2 ? tiles : 1;
     for (int64_t tile = 0; tile < tiles; tile++) {
-        dot_multiply_rows(DOT_COLUMNS, p, copied, begin + tile * (apart == 1 ? DOT_COLUMNS : 1), apart);
+        dot_multiply_rows(DOT_COLUMNS, &p, copied, tile * (apart == 1 ? DOT_COLUMNS : 1), apart);
     }
-    for (int64_t column = begin + tiles * DOT_COLUMNS; column < end; column++) {
-        dot_multiply_rows(1, p, copied, column, 1);
-    }
-}
-
-void KERNEL(tg_multiply_few_rows)(const tg_gemm *g, const real *a, const real *b, bool add, real *c)
-{
-    product p = {g, a, b, add, c};
-    tg_parallel_for(g->n, 1 + TG_GRAIN / (1 + g->m * g->k), dot_multiply_columns, &p);
-}
-
-/* ---- a row times a row-major matrix ---- */
-
-/* The columns whose sums stay in registers: 64 or fewer. */
-#define SUM_VECTORS (VECTOR_BYTES == 64 ? 4 : 8)
-#define SUM_COLUMNS (SUM_VECTORS * VECTOR_LANES)
-
-static void add_sums(int64_t k, const real *a, const real *b, int64_t ldb, real *c)
-{
-    vector sum[SUM_VECTORS];
-    memcpy(sum, c, sizeof sum);
-    for (int64_t i = 0; i < k; i++) {
-        for (int v = 0; v < SUM_VECTORS; v++) {
-            sum[v] += a[i] * *(const vector *)(b + i * ldb + v * VECTOR_LANES);
-        }
-    }
-    memcpy(c, sum, sizeof sum);
-}
-
-void KERNEL(tg_add_row_product)(const tg_gemm *g, const real *a, const real *b, real *c)
-{
-    int64_t column = 0;
-    for (; column + SUM_COLUMNS <= g->n; column += SUM_COLUMNS) {
-        add_sums(g->k, a, b + column, g->ldb, c + column);
-    }
-    for (; column < g->n; column++) {
-        for (int64_t i = 0; i < g->k; i++) {
-            c[column] += a[i] * b[i * g->ldb + column];
-        }
+    for (int64_t column = tiles * DOT_COLUMNS; column < g->n; column++) {
+        dot_multiply_rows(1, &p, copied, column, 1);
     }
 }

@@ -90,11 +90,11 @@ void bench_products_run(void *context)
                                   p.n,
                                   p.k,
                                   .transpose_a = p.transpose_a,
-                                  .transpose_b = p.transpose_b,
+                                  .b_layout = p.transpose_b ? TG_TRANSPOSED : TG_ROW_MAJOR,
                                   .lda = p.transpose_a ? p.m : p.k,
                                   .ldb = p.transpose_b ? p.k : p.n,
                                   .ldc = p.n};
-            tg_gemm_f32(&gemm, left, right, false, out);
+            tg_gemm_f32(&gemm, left, right, out);
         }
     }
 }

@@ -89,7 +89,7 @@ static tg_params *train(tg_dtype dtype, int layers, make_optim *make, bool repro
 static void assert_levels_agree(tg_dtype dtype, int layers, make_optim *make, bool reproducible)
 {
     tg_cpu_level first = tg_get_cpu_level();
-    const int lowest = reproducible ? TG_CPU_BASELINE : lowest_fused_level(false);
+    const int lowest = reproducible ? TG_CPU_BASELINE : lowest_fused_level();
     assert_true(tg_set_cpu_level((tg_cpu_level)lowest, NULL));
     tg_params *base = train(dtype, layers, make, reproducible);
     for (int level = lowest + 1; level <= tg_level_highest(); level++) {

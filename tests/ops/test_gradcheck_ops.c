@@ -326,9 +326,7 @@ static void check_levels(int flags)
         const sample *s = &samples[k / SAMPLE_SHAPES / 2];
         const char *shapes = s->shapes[k / 2 % SAMPLE_SHAPES];
         tg_dtype dtype = k % 2 ? TG_F64 : TG_F32;
-        int lowest = flags & REPRODUCIBLE
-                         ? TG_CPU_BASELINE
-                         : lowest_fused_level(strcmp(s->op, "tg_gru") == 0 || strcmp(s->op, "tg_lstm") == 0);
+        int lowest = flags & REPRODUCIBLE ? TG_CPU_BASELINE : lowest_fused_level();
         outcome base = {.input_count = 0};
         for (int level = lowest; shapes && level <= tg_level_highest(); level++) {
             set_level(level);

@@ -102,7 +102,7 @@ static void assert_recurrence(tg_dtype dtype, int gates, tg_tensor *(*call)(tg_t
     const tg_cpu_level level = tg_get_cpu_level();
     for (int lower = 0; lower <= tg_level_highest(); lower++) {
         assert_true(tg_set_cpu_level((tg_cpu_level)(tg_level_highest() - lower), NULL));
-        const bool has_same_bits = tg_level_highest() - lower >= lowest_fused_level(true);
+        const bool has_same_bits = tg_level_highest() - lower >= lowest_fused_level();
         tg_tape *t = tg_tape_new(shared_run, NULL);
         run(t, of_ops, x, expected);
         for (int count = 1; count < 6; count += count) {

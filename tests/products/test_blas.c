@@ -80,24 +80,24 @@ static void test_all_forms(void **state)
         for (int kind = 0; kind < 8; kind++) {
             tg_gemm g = {.m = sizes[s][0], .n = sizes[s][1], .k = sizes[s][2]};
             g.transpose_a = kind & 1;
-            g.transpose_b = kind & 2;
-            const bool add = kind & 4;
+            g.b_layout = kind & 2 ? TG_TRANSPOSED : TG_ROW_MAJOR;
+            g.add = kind & 4;
             g.lda = (g.transpose_a ? g.m : g.k) + 2;
-            g.ldb = (g.transpose_b ? g.k : g.n) + 3;
+            g.ldb = (g.b_layout == TG_TRANSPOSED ? g.k : g.n) + 3;
             g.ldc = g.n + 1;
             tg_tensor *a = whole_numbers(100, 110, 3), *b = whole_numbers(100, 110, 5);
             float c[80 * 80];
             for (int64_t i = 0; i < g.m * g.ldc; i++) {
-                c[i] = add ? (float)(i % 5) : NAN;
+                c[i] = g.add ? (float)(i % 5) : NAN;
             }
             const float *x = tg_tensor_data(a), *y = tg_tensor_data(b);
-            tg_gemm_f32(&g, x, y, add, c);
+            tg_gemm_f32(&g, x, y, c);
             for (int64_t i = 0; i < g.m * g.n; i++) {
                 int64_t row = i / g.n, column = i % g.n, at = row * g.ldc + column;
-                float expected = add ? (float)(at % 5) : 0;
+                float expected = g.add ? (float)(at % 5) : 0;
                 for (int64_t k = 0; k < g.k; k++) {
                     expected += x[g.transpose_a ? k * g.lda + row : row * g.lda + k] *
-                                y[g.transpose_b ? column * g.ldb + k : k * g.ldb + column];
+                                y[g.b_layout == TG_TRANSPOSED ? column * g.ldb + k : k * g.ldb + column];
                 }
                 assert_true(c[at] == expected);
             }
@@ -201,9 +201,9 @@ typedef struct products {
 static void multiply_some(void *context, int64_t begin, int64_t end)
 {
     const products *p = context;
-    const tg_gemm product = {SIDE, SIDE, SIDE, .transpose_b = true, .lda = SIDE, .ldb = SIDE, .ldc = SIDE};
+    const tg_gemm product = {SIDE, SIDE, SIDE, .b_layout = TG_TRANSPOSED, .lda = SIDE, .ldb = SIDE, .ldc = SIDE};
     for (int64_t i = begin; i < end; i++) {
-        tg_gemm_f32(&product, p->a + i * SIDE, p->b, false, p->c + i * SIDE * SIDE);
+        tg_gemm_f32(&product, p->a + i * SIDE, p->b, p->c + i * SIDE * SIDE);
     }
 }
 

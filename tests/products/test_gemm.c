@@ -1,5 +1,5 @@
-/* Matrix products by the built-in loops (lib/products/builtin_gemm.c): their values, their order of additions, the same
- * bits for each level and number of threads, and without memory; and the choice of the backend. */
+/* Matrix products by the built-in loops (lib/products/tile_gemm.c, row_gemm.c): their values, their order of additions,
+ * the same bits for each level and number of threads, and without memory; and the choice of the backend. */
 #include "support.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "math/fma.h"
-#include "products/gemm.h"
+#include "products/kernels.h"
 
 /* Those of mingw-w64 10 round twice. base/test_fma compares the library's with those of other systems. */
 #if defined _WIN32
@@ -24,14 +24,22 @@ void *tg_builtin_memory(void)
     return has_memory ? memory : NULL;
 }
 
-/* Behind the levels are the products whose multiply-adds are computed by other means, of the reproducible mode. */
+/* Behind the levels are the products of the reproducible mode at the baseline, whose multiply-adds are computed by
+ * other means where it has none. */
 enum { EXACT = TG_LEVELS };
-static tg_gemm_kernel *const kernels_f32[] = {TG_EACH_LEVEL(tg_builtin_gemm_f32), tg_builtin_gemm_f32_exact};
-static tg_gemm_kernel *const kernels_f64[] = {TG_EACH_LEVEL(tg_builtin_gemm_f64), tg_builtin_gemm_f64_exact};
+
+static int highest; /* of the process, at the begin */
+
+/* Sets the level of the next products. */
+static void use_level(int level)
+{
+    assert_true(tg_set_cpu_level(level == EXACT ? TG_CPU_BASELINE : (tg_cpu_level)level, NULL));
+    tg_products_set_reproducible(level == EXACT);
+}
 
 static int after(int level)
 {
-    return level == tg_level_highest() ? EXACT : level + 1;
+    return level == highest ? EXACT : level + 1;
 }
 
 /* ---- a product, in both dtypes ---- */
@@ -68,7 +76,7 @@ static void fill(float *values, double *wide, int64_t count, uint32_t seed)
 
 static matrices matrices_new(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b)
 {
-    matrices x = {.g = {m, n, k, transpose_a, transpose_b, .ldc = n + GAP}};
+    matrices x = {.g = {m, n, k, transpose_a, transpose_b ? TG_TRANSPOSED : TG_ROW_MAJOR, .ldc = n + GAP}};
     x.g.lda = (transpose_a ? m : k) + GAP;
     x.g.ldb = (transpose_b ? k : n) + GAP;
     x.a_count = (transpose_a ? k : m) * x.g.lda + 1;
@@ -103,7 +111,7 @@ static int64_t index_a(const tg_gemm *g, int64_t row, int64_t k)
 
 static int64_t index_b(const tg_gemm *g, int64_t k, int64_t column)
 {
-    return g->transpose_b ? column * g->ldb + k : k * g->ldb + column;
+    return g->b_layout == TG_TRANSPOSED ? column * g->ldb + k : k * g->ldb + column;
 }
 
 /* ---- the documented order ---- */
@@ -167,7 +175,7 @@ static void expect_order(const matrices *x, int level, bool add)
         if (x->c[i] != expected || x->wide_c[i] != wide) {
             fail_msg("level %d, m %d, n %d, k %d, transposed %d %d, add %d: C(%d,%d) is %.9g and %.17g, expected %.9g "
                      "and %.17g",
-                     level, (int)x->g.m, (int)x->g.n, (int)x->g.k, x->g.transpose_a, x->g.transpose_b, add, (int)row,
+                     level, (int)x->g.m, (int)x->g.n, (int)x->g.k, x->g.transpose_a, x->g.b_layout, add, (int)row,
                      (int)column, (double)x->c[i], x->wide_c[i], (double)expected, wide);
         }
     }
@@ -177,8 +185,12 @@ static void multiply(matrices *x, int level, bool add)
 {
     memcpy(x->c, x->old, (size_t)x->c_count * sizeof *x->c);
     memcpy(x->wide_c, x->wide_old, (size_t)x->c_count * sizeof *x->wide_c);
-    kernels_f32[level](&x->g, x->a, x->b, add, x->c);
-    kernels_f64[level](&x->g, x->wide_a, x->wide_b, add, x->wide_c);
+    use_level(level);
+    x->g.add = add;
+    x->g.in_thread = true;
+    tg_gemm_f32(&x->g, x->a, x->b, x->c);
+    tg_gemm_f64(&x->g, x->wide_a, x->wide_b, x->wide_c);
+    use_level(highest);
 }
 
 /* ---- tests ---- */
@@ -296,9 +308,10 @@ static void test_shared_factors(void **state)
     for (int i = 0; i < SIDE * SIDE; i++) {
         values[i] = floorf(next_value(&seed) * 8);
     }
-    const tg_gemm square = {SIDE, SIDE, SIDE, .transpose_b = true, .lda = 0, .ldb = SIDE, .ldc = SIDE};
+    const tg_gemm square = {SIDE, SIDE, SIDE, .b_layout = TG_TRANSPOSED, .ldb = SIDE, .ldc = SIDE};
     for (int level = 0; level <= EXACT; level = after(level)) {
-        kernels_f32[level](&square, values, values, false, c);
+        use_level(level);
+        tg_gemm_f32(&square, values, values, c);
         for (int i = 0; i < SIDE * SIDE; i++) {
             float sum = 0;
             for (int k = 0; k < SIDE; k++) {
@@ -341,15 +354,16 @@ static void test_threads(void **state)
     const int64_t sizes[][3] = {{300, 400, 50}, {1, 3000, 200}, {1000, 5, 100}, {97, 97, 97}, {48, 1000, 385}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         matrices x = matrices_new(sizes[s][0], sizes[s][1], sizes[s][2], s % 2, s % 3 == 0);
-        multiply(&x, tg_level(), false);
+        multiply(&x, highest, false);
+        x.g.in_thread = false;
         float *c = must(malloc((size_t)x.c_count * sizeof *c));
         double *wide = must(malloc((size_t)x.c_count * sizeof *wide));
         for (int threads = 1; threads <= 64; threads = threads * 3 - 1 + (threads == 1)) {
             assert_true(tg_set_threads(threads, NULL));
             memcpy(c, x.old, (size_t)x.c_count * sizeof *c);
             memcpy(wide, x.wide_old, (size_t)x.c_count * sizeof *wide);
-            tg_gemm_f32(&x.g, x.a, x.b, false, c);
-            tg_gemm_f64(&x.g, x.wide_a, x.wide_b, false, wide);
+            tg_gemm_f32(&x.g, x.a, x.b, c);
+            tg_gemm_f64(&x.g, x.wide_a, x.wide_b, wide);
             assert_memory_equal(c, x.c, (size_t)x.c_count * sizeof *c);
             assert_memory_equal(wide, x.wide_c, (size_t)x.c_count * sizeof *wide);
         }
@@ -362,6 +376,7 @@ static void test_threads(void **state)
 
 int main(void)
 {
+    highest = tg_level_highest();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_backend), /* first: it sets the backend of the others */
                                        cmocka_unit_test(test_order),          cmocka_unit_test(test_exact_values),
                                        cmocka_unit_test(test_no_values),      cmocka_unit_test(test_special_values),

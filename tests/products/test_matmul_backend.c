@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "products/gemm.h"
+#include "products/kernels.h"
 
 /* This program's function replaces OpenBLAS's. */
 char *openblas_get_corename(void);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "math/doubles.h"
+#include "base/level.h"
 #include "products/gemm.h"
 
 enum { PRODUCTS = 1000, MOST = 40000 };
@@ -47,9 +48,9 @@ static double wide_a[MOST], wide_b[MOST], wide_c[MOST], wide_first[MOST];
 static tg_gemm draw_product(const shape_class *s)
 {
     tg_gemm g = {draw(s->m), draw(s->n), draw(s->k), .transpose_a = draw((const int[]){0, 1})};
-    g.transpose_b = draw((const int[]){0, 1});
+    g.b_layout = draw((const int[]){TG_ROW_MAJOR, TG_TRANSPOSED});
     g.lda = g.transpose_a ? g.m : g.k;
-    g.ldb = g.transpose_b ? g.k : g.n;
+    g.ldb = g.b_layout ? g.k : g.n;
     g.ldc = g.n;
     assert_true(g.m * g.k <= MOST && g.n * g.k <= MOST && g.m * g.n <= MOST);
     for (int64_t i = 0; i < g.m * g.k; i++) {
@@ -73,7 +74,7 @@ static void check_errors(const tg_gemm *g)
         double sum = 0, sizes = 0, upper = 0, lower = 0, wide_sizes = 0;
         for (int64_t k = 0; k < g->k; k++) {
             int64_t of_a = g->transpose_a ? k * g->lda + row : row * g->lda + k;
-            int64_t of_b = g->transpose_b ? column * g->ldb + k : k * g->ldb + column;
+            int64_t of_b = g->b_layout ? column * g->ldb + k : k * g->ldb + column;
             double product = (double)a[of_a] * (double)b[of_b], x = wide_a[of_a], y = wide_b[of_b], xy = x * y;
             double next = upper + xy;
             sum += product;
@@ -96,8 +97,8 @@ static void check_product(const tg_gemm *g, const char *name, int number)
         int level = run < highest ? run : highest;
         assert_true(tg_set_cpu_level((tg_cpu_level)level, NULL));
         assert_true(tg_set_threads(run < highest ? 1 + number % 4 : 1 + run - highest, NULL));
-        tg_gemm_f32(g, a, b, false, c);
-        tg_gemm_f64(g, wide_a, wide_b, false, wide_c);
+        tg_gemm_f32(g, a, b, c);
+        tg_gemm_f64(g, wide_a, wide_b, wide_c);
         if (run == 0) {
             memcpy(c_first, c, bytes);
             memcpy(wide_first, wide_c, 2 * bytes);

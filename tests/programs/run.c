@@ -361,7 +361,7 @@ void run_program(const program *p, const settings *s, run_log *l)
     static int highest = -1;
     tg_error error = TG_NO_ERROR;
     highest = highest < 0 ? (int)tg_get_cpu_level() : highest;
-    int lowest = is_reproducible ? TG_CPU_BASELINE : lowest_fused_level(p->has_modules);
+    int lowest = is_reproducible ? TG_CPU_BASELINE : lowest_fused_level();
     tg_cpu_level level = (tg_cpu_level)(s->is_baseline ? lowest : highest);
     fuzz_require(tg_set_cpu_level(level, &error), "%s", error.text);
     fuzz_memory_begin();

@@ -20,7 +20,6 @@
 #include "base/random.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_tiles.h"
-#include "products/few_rows.h"
 
 TG_DECLARE_KERNEL(tg_attention_forward);
 TG_DECLARE_KERNEL(tg_attention_backward);
@@ -50,12 +49,9 @@ static void add_scores(const attention *a, real *scores, int64_t n, running_row 
 static void add_values(const attention *a, const attention_block *b, int64_t first, int64_t columns, const real *tile,
                        real *y)
 {
-    tg_gemm mix = {b->rows, a->width, columns, .lda = columns, .ldb = a->lv, .ldc = a->width};
-    if (b->rows == 1 && !tg_products_are_builtin()) {
-        KERNEL(tg_add_row_product)(&mix, tile, b->v + first * a->lv, y);
-    } else {
-        gemm_in_thread(&mix, tile, b->v + first * a->lv, true, y);
-    }
+    const tg_gemm mix = {b->rows,      a->width,        columns,     .lda = columns,
+                         .ldb = a->lv, .ldc = a->width, .add = true, .in_thread = true};
+    gemm(&mix, tile, b->v + first * a->lv, y);
 }
 
 static void forward_of_block(const attention *a, const attention_block *b)

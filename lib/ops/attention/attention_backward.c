@@ -101,22 +101,25 @@ static void backward_of_block(const attention *a, const attention_block *b, cons
     for (int64_t first = 0; first < b->visible; first += b->columns) {
         int64_t columns = b->visible - first < b->columns ? b->visible - first : b->columns;
         const real *k = b->k + first * a->lk, *v = b->v + first * a->lv;
-        tg_gemm dweights = {rows, columns, width, .transpose_b = true, .lda = width, .ldb = a->lv, .ldc = columns};
+        const tg_gemm dweights = {rows,         columns,      width,          .b_layout = TG_TRANSPOSED,
+                                  .lda = width, .ldb = a->lv, .ldc = columns, .in_thread = true};
         multiply_keys(a, b, first, columns, tile);
-        gemm_in_thread(&dweights, dy, v, false, dtile);
+        gemm(&dweights, dy, v, dtile);
         gradient_of_tile(a, b, g, r, first, columns, tile, dtile);
-        tg_gemm to_queries = {rows, width, columns, .lda = columns, .ldb = a->lk, .ldc = width};
-        tg_gemm to_keys = {columns, width, rows, .transpose_a = true, .lda = columns, .ldb = a->lq, .ldc = width};
+        tg_gemm to_queries = {rows,         width,        columns,     .lda = columns,
+                              .ldb = a->lk, .ldc = width, .add = true, .in_thread = true};
+        tg_gemm to_keys = {columns,      width,        rows,        .transpose_a = true, .lda = columns,
+                           .ldb = a->lq, .ldc = width, .add = true, .in_thread = true};
         tg_gemm to_values = to_keys;
         to_values.ldb = width;
         if (g->dq) {
-            gemm_in_thread(&to_queries, dtile, k, true, g->dq + b->first * width);
+            gemm(&to_queries, dtile, k, g->dq + b->first * width);
         }
         if (g->dk) {
-            gemm_in_thread(&to_keys, dtile, b->q, true, g->dk + first * width);
+            gemm(&to_keys, dtile, b->q, g->dk + first * width);
         }
         if (g->dv) {
-            gemm_in_thread(&to_values, tile, dy, true, g->dv + first * width);
+            gemm(&to_values, tile, dy, g->dv + first * width);
         }
     }
     for (int64_t i = 0; g->overwrite_dbias && i < rows; i++) {

@@ -16,7 +16,6 @@
 #include "ops/lanes.h"
 #include "ops/attention/attention_attributes.h"
 #include "ops/elementwise/mask.h"
-#include "products/few_rows.h"
 #include "ops/linear_algebra/matrices.h"
 
 /* The most rows of a tile, and the most values. Forward visits a few tiles together, because softmax and the product
@@ -130,12 +129,10 @@ static inline void multiply_keys(const attention *a, const attention_block *b, i
     for (int64_t c = 0; c < columns; c += b->columns) {
         const real *k = b->k + (first + c) * a->lk;
         const int64_t n = columns - c < b->columns ? columns - c : b->columns;
-        tg_gemm tile = {b->rows, n, a->width, .transpose_b = true, .lda = a->lq, .ldb = a->lk, .ldc = columns};
-        if (b->rows == 1 && !tg_products_are_builtin()) {
-            KERNEL(tg_multiply_few_rows)(&tile, b->q, k, false, scores + c);
-        } else {
-            gemm_in_thread(&tile, b->q, k, false, scores + c);
-        }
+        const tg_gemm tile = {
+            b->rows,          n, a->width, .b_layout = TG_TRANSPOSED, .lda = a->lq, .ldb = a->lk, .ldc = columns,
+            .in_thread = true};
+        gemm(&tile, b->q, k, scores + c);
     }
 }
 

@@ -89,8 +89,8 @@ void KERNEL(tg_relative_scores_forward)(const tg_op_call *call)
     while (next_block(&s, tg_values(call->outputs[0]))) {
         const real *q_0 = (const real *)tg_values(q) + tg_matrix_of(q, b->batch) + b->first * lq;
         const real *r_0 = (const real *)tg_values(r) + tg_repeated_matrix_of(r, q, b->batch, false) + s.low * lr;
-        tg_gemm g = {b->rows, s.count, b->width, .transpose_b = true, .lda = lq, .ldb = lr, .ldc = s.count};
-        gemm(&g, q_0, r_0, false, s.wide);
+        tg_gemm g = {b->rows, s.count, b->width, .b_layout = TG_TRANSPOSED, .lda = lq, .ldb = lr, .ldc = s.count};
+        gemm(&g, q_0, r_0, s.wide);
         tg_parallel_for(b->rows, grain_of(&s), to_square, &s);
     }
 }
@@ -108,12 +108,13 @@ void KERNEL(tg_relative_scores_backward)(const tg_op_call *call)
         const real *r_0 = (const real *)tg_values(r) + tg_repeated_matrix_of(r, q, b->batch, false) + s.low * lr;
         tg_parallel_for(b->rows, grain_of(&s), to_wide, &s);
         if (dq) {
-            tg_gemm g = {b->rows, b->width, s.count, .lda = s.count, .ldb = lr, .ldc = b->width};
-            gemm(&g, s.wide, r_0, true, dq + (b->batch * b->queries + b->first) * b->width);
+            tg_gemm g = {b->rows, b->width, s.count, .lda = s.count, .ldb = lr, .ldc = b->width, .add = true};
+            gemm(&g, s.wide, r_0, dq + (b->batch * b->queries + b->first) * b->width);
         }
         if (dr) {
-            tg_gemm g = {s.count, b->width, b->rows, .transpose_a = true, .lda = s.count, .ldb = lq, .ldc = b->width};
-            gemm(&g, s.wide, q_0, true, dr + tg_repeated_matrix_of(r, q, b->batch, true) + s.low * b->width);
+            tg_gemm g = {s.count,        b->width,  b->rows,         .transpose_a = true,
+                         .lda = s.count, .ldb = lq, .ldc = b->width, .add = true};
+            gemm(&g, s.wide, q_0, dr + tg_repeated_matrix_of(r, q, b->batch, true) + s.low * b->width);
         }
     }
 }

@@ -10,7 +10,7 @@
  * first, and gemm adds to it. Threads divide the columns of db, so one thread computes each sum, in the order of the
  * rows. Follows torch.nn.functional.linear.
  */
-#include "ops/linear_algebra/product.h"
+#include "ops/kernel_real.h"
 
 TG_DECLARE_KERNEL(tg_linear_forward);
 TG_DECLARE_KERNEL(tg_linear_backward);
@@ -53,8 +53,9 @@ void KERNEL(tg_linear_forward)(const tg_op_call *call)
     if (m.bias) {
         tg_parallel_for(m.rows, 1 + TG_GRAIN / (m.out + 1), copy_bias, &m);
     }
-    const tg_gemm g = {m.rows, m.out, m.in, .transpose_b = true, .lda = m.in, .ldb = m.in, .ldc = m.out};
-    product_multiply(&g, tg_values(call->inputs[0]), tg_values(call->inputs[1]), m.bias, m.y, false);
+    const tg_gemm g = {m.rows,      m.out,       m.in,         .b_layout = TG_TRANSPOSED,
+                       .lda = m.in, .ldb = m.in, .ldc = m.out, .add = m.bias};
+    gemm(&g, tg_values(call->inputs[0]), tg_values(call->inputs[1]), m.y);
 }
 
 static void add_to_bias(void *context, int64_t begin, int64_t end)
@@ -74,12 +75,13 @@ void KERNEL(tg_linear_backward)(const tg_op_call *call)
     m.dy = call->output_gradients[0];
     real *dx = call->input_gradients[0], *dweight = call->input_gradients[1];
     if (dx) {
-        const tg_gemm g = {m.rows, m.in, m.out, .lda = m.out, .ldb = m.in, .ldc = m.in};
-        product_multiply(&g, m.dy, tg_values(call->inputs[1]), !call->overwrite[0], dx, false);
+        const tg_gemm g = {m.rows, m.in, m.out, .lda = m.out, .ldb = m.in, .ldc = m.in, .add = !call->overwrite[0]};
+        gemm(&g, m.dy, tg_values(call->inputs[1]), dx);
     }
     if (dweight) {
-        const tg_gemm g = {m.out, m.in, m.rows, .transpose_a = true, .lda = m.out, .ldb = m.in, .ldc = m.in};
-        product_multiply(&g, m.dy, tg_values(call->inputs[0]), !call->overwrite[1], dweight, false);
+        const tg_gemm g = {m.out,        m.in,        m.rows,      .transpose_a = true,
+                           .lda = m.out, .ldb = m.in, .ldc = m.in, .add = !call->overwrite[1]};
+        gemm(&g, m.dy, tg_values(call->inputs[0]), dweight);
     }
     m.dbias = m.bias ? call->input_gradients[2] : NULL;
     if (m.dbias) {

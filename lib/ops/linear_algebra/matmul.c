@@ -12,7 +12,7 @@
  *
  * Follows torch.matmul.
  */
-#include "ops/linear_algebra/product.h"
+#include "ops/kernel_real.h"
 
 TG_DECLARE_KERNEL(tg_matmul_forward);
 TG_DECLARE_KERNEL(tg_matmul_backward);
@@ -148,15 +148,16 @@ typedef struct products {
     const real *a, *b;
     real *c;
     const operand *of_a, *of_b, *of_c;
-    bool overwrite, in_thread;
+    bool overwrite;
 } products;
 
 static void multiply_batches(void *context, int64_t begin, int64_t end)
 {
     const products *x = context;
     for (int64_t i = begin; i < end; i++) {
-        product_multiply(&x->g, x->a + start(x->p, x->of_a, i), x->b + start(x->p, x->of_b, i),
-                         adds_to(x->overwrite, x->p, x->of_c, i), x->c + start(x->p, x->of_c, i), x->in_thread);
+        tg_gemm g = x->g;
+        g.add = adds_to(x->overwrite, x->p, x->of_c, i);
+        gemm(&g, x->a + start(x->p, x->of_a, i), x->b + start(x->p, x->of_b, i), x->c + start(x->p, x->of_c, i));
     }
 }
 
@@ -166,11 +167,11 @@ static void multiply_all(products *x)
 {
     const product *p = x->p;
     double multiplications = (double)x->g.m * (double)x->g.n * (double)x->g.k;
-    x->in_thread = p->batches >= tg_threads() && multiplications <= SMALL_PRODUCT;
+    x->g.in_thread = p->batches >= tg_threads() && multiplications <= SMALL_PRODUCT;
     for (int axis = 0; axis < p->batch_rank; axis++) {
-        x->in_thread = x->in_thread && (x->of_c->stride[axis] != 0 || p->batch[axis] == 1);
+        x->g.in_thread = x->g.in_thread && (x->of_c->stride[axis] != 0 || p->batch[axis] == 1);
     }
-    if (x->in_thread) {
+    if (x->g.in_thread) {
         tg_parallel_for(p->batches, 1 + (int64_t)(TG_GRAIN / (multiplications + 1)), multiply_batches, x);
     } else {
         multiply_batches(x, 0, p->batches);
@@ -180,8 +181,9 @@ static void multiply_all(products *x)
 void KERNEL(tg_matmul_forward)(const tg_op_call *call)
 {
     product p = product_of(call, tg_shape_of(call->outputs[0]));
-    const tg_gemm g = {p.c.rows,       p.c.columns,  p.a.columns,  p.a.transposed,
-                       p.b.transposed, p.a.distance, p.b.distance, p.c.distance};
+    tg_gemm g = {p.c.rows, p.c.columns, p.a.columns, .lda = p.a.distance, .ldb = p.b.distance, .ldc = p.c.distance};
+    g.transpose_a = p.a.transposed;
+    g.b_layout = p.b.transposed ? TG_TRANSPOSED : TG_ROW_MAJOR;
     const real *a = tg_values(call->inputs[0]), *b = tg_values(call->inputs[1]);
     multiply_all(&(products){&p, g, a, b, tg_values(call->outputs[0]), &p.a, &p.b, &p.c, .overwrite = true});
 }
@@ -192,13 +194,15 @@ void KERNEL(tg_matmul_backward)(const tg_op_call *call)
     const real *a = tg_values(call->inputs[0]), *b = tg_values(call->inputs[1]), *dc = call->output_gradients[0];
     real *da = call->input_gradients[0], *db = call->input_gradients[1];
     if (da) {
-        const tg_gemm g = {p.c.rows,        p.a.columns,  p.c.columns,  false,
-                           !p.b.transposed, p.c.distance, p.b.distance, p.da.distance};
+        tg_gemm g = {
+            p.c.rows, p.a.columns, p.c.columns, .lda = p.c.distance, .ldb = p.b.distance, .ldc = p.da.distance};
+        g.b_layout = p.b.transposed ? TG_ROW_MAJOR : TG_TRANSPOSED;
         multiply_all(&(products){&p, g, dc, b, da, &p.c, &p.b, &p.da, .overwrite = call->overwrite[0]});
     }
     if (db) {
-        const tg_gemm g = {p.a.columns, p.c.columns,  p.c.rows,     !p.a.transposed,
-                           false,       p.a.distance, p.c.distance, p.db.distance};
+        tg_gemm g = {p.a.columns,         p.c.columns,         p.c.rows,
+                     .lda = p.a.distance, .ldb = p.c.distance, .ldc = p.db.distance};
+        g.transpose_a = !p.a.transposed;
         multiply_all(&(products){&p, g, a, dc, db, &p.a, &p.c, &p.db, .overwrite = call->overwrite[1]});
     }
 }

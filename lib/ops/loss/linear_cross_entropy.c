@@ -79,8 +79,8 @@ static void begin_chunk(chunk *c, int64_t begin)
 static void compute_logits(const chunk *c)
 {
     int64_t V = c->loss_rows.classes;
-    tg_gemm logits = {c->end - c->begin, V, c->in, .transpose_b = true, .lda = c->in, .ldb = c->in, .ldc = V};
-    gemm(&logits, c->x + c->begin * c->in, c->weight, false, c->logits);
+    tg_gemm logits = {c->end - c->begin, V, c->in, .b_layout = TG_TRANSPOSED, .lda = c->in, .ldb = c->in, .ldc = V};
+    gemm(&logits, c->x + c->begin * c->in, c->weight, c->logits);
 }
 
 static void for_rows(chunk *c, void (*run)(void *loss_rows, int64_t begin, int64_t end))
@@ -119,12 +119,12 @@ void KERNEL(tg_linear_cross_entropy_backward)(const tg_op_call *call)
         for_rows(&c, KERNEL(tg_cross_entropy_gradient_of_rows));
         int64_t rows = c.end - begin;
         if (dx) {
-            tg_gemm product = {rows, c.in, V, .lda = V, .ldb = c.in, .ldc = c.in};
-            gemm(&product, dlogits, c.weight, true, dx + begin * c.in);
+            tg_gemm product = {rows, c.in, V, .lda = V, .ldb = c.in, .ldc = c.in, .add = true};
+            gemm(&product, dlogits, c.weight, dx + begin * c.in);
         }
         if (dweight) {
-            tg_gemm product = {V, c.in, rows, .transpose_a = true, .lda = V, .ldb = c.in, .ldc = c.in};
-            gemm(&product, dlogits, c.x + begin * c.in, true, dweight);
+            tg_gemm product = {V, c.in, rows, .transpose_a = true, .lda = V, .ldb = c.in, .ldc = c.in, .add = true};
+            gemm(&product, dlogits, c.x + begin * c.in, dweight);
         }
     }
 }

@@ -69,9 +69,11 @@ static void backward_of_channels(void *context, int64_t begin, int64_t end)
 
 /* ---- tap by tap ---- */
 
-static void multiply(const conv *c, const tg_gemm *g, const real *a, const real *b, bool add, real *sum)
+static void multiply(const conv *c, tg_gemm g, const real *a, const real *b, bool add, real *sum)
 {
-    (c->in_thread ? TYPED(tg_gemm_in_thread) : TYPED(tg_gemm))(g, a, b, add, sum);
+    g.add = add;
+    g.in_thread = c->in_thread;
+    gemm(&g, a, b, sum);
 }
 
 /* Returns the weight of tap k of a group in the scratch memory. */
@@ -98,7 +100,7 @@ static void forward_by_taps(void *context, int64_t begin, int64_t end)
         for (int64_t k = 0; k < c->kernel; k++) {
             const taps at = range_of_tap(c, k);
             tg_gemm g = {c->out, at.count, c->in, .lda = c->in, .ldb = c->length, .ldc = c->outputs};
-            multiply(c, &g, weight_of_tap(c, k, i % c->a.groups), c->x + i * c->in * c->length + at.input, true,
+            multiply(c, g, weight_of_tap(c, k, i % c->a.groups), c->x + i * c->in * c->length + at.input, true,
                      c->y + i * c->out * c->outputs + at.first);
         }
     }
@@ -112,7 +114,7 @@ static void inputs_by_taps(void *context, int64_t begin, int64_t end)
             const taps at = range_of_tap(c, k);
             tg_gemm g = {c->in,        at.count,          c->out,          .transpose_a = true,
                          .lda = c->in, .ldb = c->outputs, .ldc = c->length};
-            multiply(c, &g, weight_of_tap(c, k, i % c->a.groups), c->dy + i * c->out * c->outputs + at.first, true,
+            multiply(c, g, weight_of_tap(c, k, i % c->a.groups), c->dy + i * c->out * c->outputs + at.first, true,
                      c->dx + i * c->in * c->length + at.input);
         }
     }
@@ -125,11 +127,12 @@ static void weights_by_taps(void *context, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         const int64_t k = i / c->a.groups, group = i % c->a.groups, pairs = c->out * c->in;
         const taps at = range_of_tap(c, k);
-        tg_gemm g = {c->out, c->in, at.count, .transpose_b = true, .lda = c->outputs, .ldb = c->length, .ldc = c->in};
+        tg_gemm g = {c->out,           c->in,       at.count, .b_layout = TG_TRANSPOSED, .lda = c->outputs,
+                     .ldb = c->length, .ldc = c->in};
         real *sum = weight_of_tap(c, k, group);
         for (int64_t b = 0; b < c->batch; b++) {
             const int64_t item = b * c->a.groups + group;
-            multiply(c, &g, c->dy + item * c->out * c->outputs + at.first, c->x + item * c->in * c->length + at.input,
+            multiply(c, g, c->dy + item * c->out * c->outputs + at.first, c->x + item * c->in * c->length + at.input,
                      b > 0, sum);
         }
         for (int64_t pair = 0; c->batch > 0 && pair < pairs; pair++) {
@@ -172,7 +175,7 @@ static void forward_by_columns(const conv *c, int64_t begin, int64_t end, real *
         begin_outputs(c, i);
         gather_columns(c, c->x + i * c->in * c->length, 0, rows, columns);
         tg_gemm g = {c->out, c->outputs, rows, .lda = rows, .ldb = c->outputs, .ldc = c->outputs};
-        multiply(c, &g, c->w + i % c->a.groups * c->out * rows, columns, true, c->y + i * c->out * c->outputs);
+        multiply(c, g, c->w + i % c->a.groups * c->out * rows, columns, true, c->y + i * c->out * c->outputs);
     }
 }
 
@@ -181,7 +184,7 @@ static void inputs_by_columns(const conv *c, int64_t begin, int64_t end, real *c
     const int64_t rows = c->in * c->kernel;
     for (int64_t i = begin; i < end; i++) {
         tg_gemm g = {rows, c->outputs, c->out, .transpose_a = true, .lda = rows, .ldb = c->outputs, .ldc = c->outputs};
-        multiply(c, &g, c->w + i % c->a.groups * c->out * rows, c->dy + i * c->out * c->outputs, false, columns);
+        multiply(c, g, c->w + i % c->a.groups * c->out * rows, c->dy + i * c->out * c->outputs, false, columns);
         column_gradient(c, columns, c->dx + i * c->in * c->length);
     }
 }
@@ -200,11 +203,12 @@ static void weights_by_columns(const conv *c, int64_t begin, int64_t end, real *
     for (int64_t i = begin; i < end; i++) {
         const int64_t group = i / pieces, first = rows * (i % pieces) / pieces,
                       count = rows * (i % pieces + 1) / pieces - first;
-        tg_gemm g = {c->out, count, c->outputs, .transpose_b = true, .lda = c->outputs, .ldb = c->outputs, .ldc = rows};
+        tg_gemm g = {c->out,     count, c->outputs, .b_layout = TG_TRANSPOSED, .lda = c->outputs, .ldb = c->outputs,
+                     .ldc = rows};
         for (int64_t b = 0; b < c->batch; b++) {
             const int64_t item = b * c->a.groups + group;
             gather_columns(c, c->x + item * c->in * c->length, first, count, columns);
-            multiply(c, &g, c->dy + item * c->out * c->outputs, columns, true, c->dw + group * c->out * rows + first);
+            multiply(c, g, c->dy + item * c->out * c->outputs, columns, true, c->dw + group * c->out * rows + first);
         }
     }
 }

@@ -44,8 +44,9 @@ static const real *project_state(const layer *l, layer_block b, const real *h)
         memcpy(to + i * b.width, l->bias + i % G * l->H + b.first, (size_t)b.count * sizeof *to);
         memset(to + i * b.width + b.count, 0, (size_t)(b.width - b.count) * sizeof *to);
     }
-    const tg_gemm g = {l->B, G * b.width, l->H, .lda = l->H, .ldc = G * b.width};
-    KERNEL(tg_panels_multiply)(&g, h, weights_of(l, b), l->bias, to);
+    const tg_gemm g = {l->B,        G * b.width,        l->H,           .b_layout = TG_PANELS,
+                       .lda = l->H, .ldc = G * b.width, .add = l->bias, .in_thread = true};
+    gemm(&g, h, weights_of(l, b), to);
     return to;
 }
 
@@ -104,10 +105,10 @@ void KERNEL(tg_lstm_forward)(const tg_op_call *call)
 static void add_state_gradient(const layer *l, layer_block b, int64_t step)
 {
     const int64_t gates = l->cell->gates * l->H;
-    const tg_gemm g = {l->B, b.width, gates, .lda = gates, .ldc = b.width};
-    KERNEL(tg_panels_multiply)
-    (&g, l->db + layer_position_of(l, step) * l->B * gates, l->matrix + b.first * gates, true,
-     layer_row_of(l, b, l->dh, 0));
+    const tg_gemm g = {l->B,         b.width,        gates,       .b_layout = TG_PANELS,
+                       .lda = gates, .ldc = b.width, .add = true, .in_thread = true};
+    gemm(&g, l->db + layer_position_of(l, step) * l->B * gates, l->matrix + b.first * gates,
+         layer_row_of(l, b, l->dh, 0));
 }
 
 /* Computes db and da for the columns of a block of a row, and dh and dc without the product of db. */
@@ -168,11 +169,11 @@ static void first_state_blocks(void *context, int64_t begin, int64_t end)
 static void add_weight_gradient(const layer *l, bool overwrite, real *dweight)
 {
     const int64_t H = l->H, gates = l->cell->gates * H, rows = (l->T - 1) * l->B;
-    tg_gemm product = {gates, H, rows, .transpose_a = true, .lda = gates, .ldb = H, .ldc = H};
-    gemm(&product, l->db + (l->reverse ? 0 : l->B * gates), l->states + (l->reverse ? l->B * H : 0), !overwrite,
-         dweight);
+    tg_gemm product = {gates, H, rows, .transpose_a = true, .lda = gates, .ldb = H, .ldc = H, .add = !overwrite};
+    gemm(&product, l->db + (l->reverse ? 0 : l->B * gates), l->states + (l->reverse ? l->B * H : 0), dweight);
     product.k = l->B;
-    gemm(&product, l->db + layer_position_of(l, 0) * l->B * gates, l->first_h, true, dweight);
+    product.add = true;
+    gemm(&product, l->db + layer_position_of(l, 0) * l->B * gates, l->first_h, dweight);
 }
 
 static void run_backward(const tg_op_call *call, const recurrent_cell *cell)

@@ -21,15 +21,3 @@
 
 GEMM(cblas_sgemm, float)
 GEMM(cblas_dgemm, double)
-
-/* y is the column of a product with M or its transpose. */
-#define GEMV(name, gemm, real)                                                                                     \
-    void name(int order, int transpose, blasint rows, blasint columns, real alpha, const real *m, blasint ld,      \
-              const real *x, blasint x_distance, real beta, real *y, blasint y_distance)                           \
-    {                                                                                                              \
-        blasint sums = transpose == CblasTrans ? columns : rows, terms = transpose == CblasTrans ? rows : columns; \
-        gemm(order, transpose, CblasNoTrans, sums, 1, terms, alpha, m, ld, x, x_distance, beta, y, y_distance);    \
-    }
-
-GEMV(cblas_sgemv, cblas_sgemm, float)
-GEMV(cblas_dgemv, cblas_dgemm, double)

@@ -1,0 +1,40 @@
+/* kernels (private): what computes a product in the calling thread. products/choose.c has the table of all kernels. */
+#ifndef TG_PRODUCTS_KERNELS_H
+#define TG_PRODUCTS_KERNELS_H
+
+#include "base/level.h"
+#include "products/gemm.h"
+
+/* The arrays are float or double. */
+typedef void tg_gemm_kernel(const tg_gemm *g, const void *a, const void *b, void *c);
+
+/* The built-in loops. Each value of C is a sum in one order (products/tile_gemm.c). */
+tg_gemm_kernel TG_EACH_WIDE_LEVEL(tg_tile_gemm_f32), TG_EACH_WIDE_LEVEL(tg_tile_gemm_f64);
+tg_gemm_kernel TG_EACH_WIDE_LEVEL(tg_row_gemm_f32), TG_EACH_WIDE_LEVEL(tg_row_gemm_f64);
+tg_gemm_kernel TG_EACH_WIDE_LEVEL(tg_small_gemm_f32), TG_EACH_WIDE_LEVEL(tg_small_gemm_f64);
+
+/* A few rows times the transpose of B, with sums in an order of their own, beside BLAS (products/few_rows.c). */
+tg_gemm_kernel TG_EACH_LEVEL(tg_few_rows_gemm_f32), TG_EACH_LEVEL(tg_few_rows_gemm_f64);
+
+tg_gemm_kernel tg_blas_gemm_f32, tg_blas_gemm_f64;
+
+/* Returns whether the BLAS of the build has kernels for the vector instructions of this level, or may have. False in a
+ * build without BLAS. */
+bool tg_blas_has_level(int level);
+
+/* Returns how many threads may call BLAS at the same time. 1: the library divides a product itself, or cannot compute
+ * two at the same time. */
+int tg_blas_callers(void);
+
+/* Returns memory of the calling thread for copies of factors, aligned to a cache line, which stays until the thread
+ * ends: TG_BUILTIN_MEMORY bytes, and behind them those of a panel (products/tile_gemm.c). NULL if there is none. */
+#define TG_BUILTIN_MEMORY ((size_t)480 * 384 * sizeof(float))
+#define TG_BUILTIN_PANEL ((size_t)384 * 128)
+void *tg_builtin_memory(void);
+
+/* The smallest number that is not 0, and the largest one, without signs (products/exact_tile.h). */
+typedef struct gemm_range {
+    double least, largest;
+} gemm_range;
+
+#endif
