@@ -11,8 +11,8 @@ typedef struct rounding {
 
 static void round_range(void *context, int64_t begin, int64_t end)
 {
-    static tg_round_loop *const to_bf16[] = {TG_EACH_LEVEL(tg_round_to_bf16)};
-    static tg_round_loop *const to_float[] = {TG_EACH_LEVEL(tg_round_to_float)};
+    static tg_round_loop *const to_bf16[] = {TG_EACH_WIDE_LEVEL(tg_round_to_bf16)};
+    static tg_round_loop *const to_float[] = {TG_EACH_WIDE_LEVEL(tg_round_to_float)};
     const rounding *r = context;
     tg_round_loop *loop = r->kind == TG_ROUNDED_BF16 ? to_bf16[tg_level()] : to_float[tg_level()];
     tg_cursor at = tg_walk_begin(r->walk, begin);

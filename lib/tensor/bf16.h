@@ -19,7 +19,7 @@ typedef enum tg_rounded {
 
 /* Writes `count` rounded values of from[0], from[stride], ... to `to`: uint16_t or float (bf16_loops.c). */
 typedef void tg_round_loop(const float *from, int64_t stride, int64_t count, void *to);
-tg_round_loop TG_EACH_LEVEL(tg_round_to_bf16), TG_EACH_LEVEL(tg_round_to_float);
+tg_round_loop TG_EACH_WIDE_LEVEL(tg_round_to_bf16), TG_EACH_WIDE_LEVEL(tg_round_to_float);
 
 /* Writes the rounded values of a walk over `from`, without gaps. Threads divide them. */
 void tg_round_walk(const tg_walk *walk, const float *from, tg_rounded kind, void *to);

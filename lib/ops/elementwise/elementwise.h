@@ -85,8 +85,8 @@ typedef struct tg_elementwise {
 /* Defines the kernels of an op for this dtype and level: the forward kernel, and those of the gradients of the first
  * three inputs. */
 #define TG_ELEMENTWISE_KERNELS(function, forward_kernel, gradient_a, gradient_b, gradient_c) \
-    extern const tg_elementwise_kernels TG_EACH_LEVEL(tg_##function##_kernels_f32),          \
-        TG_EACH_LEVEL(tg_##function##_kernels_f64);                                          \
+    extern const tg_elementwise_kernels TG_EACH_WIDE_LEVEL(tg_##function##_kernels_f32),     \
+        TG_EACH_WIDE_LEVEL(tg_##function##_kernels_f64);                                     \
     const tg_elementwise_kernels KERNEL(tg_##function##_kernels) = {forward_kernel,          \
                                                                     {gradient_a, gradient_b, gradient_c}}
 
@@ -97,8 +97,8 @@ typedef struct tg_elementwise {
     TG_ELEMENTWISE_KERNELS(function, forward_kernel, gradient_a, gradient_b, gradient_c);                            \
     static const tg_elementwise function##_op = {                                                                    \
         .op = {TG_KERNELS(loop##_forward, loop##_backward), .accepts_layout = tg_any_layout, .can_overwrite = true}, \
-        .f32 = {TG_EACH_LEVEL(&tg_##function##_kernels_f32)},                                                        \
-        .f64 = {TG_EACH_LEVEL(&tg_##function##_kernels_f64)},                                                        \
+        .f32 = {TG_EACH_WIDE_LEVEL(&tg_##function##_kernels_f32)},                                                   \
+        .f64 = {TG_EACH_WIDE_LEVEL(&tg_##function##_kernels_f64)},                                                   \
         __VA_ARGS__}
 #else
 #define TG_ELEMENTWISE(function, loop, forward_kernel, gradient_a, gradient_b, gradient_c, ...) \
