@@ -8,7 +8,7 @@
  *     TG_CPU_AVX2        -mavx2 -mfma                   tg_sums_avx2
  *     TG_CPU_AVX512      -mavx512f -mavx512bw ...       tg_sums_avx512, of lib/meson.build's `wide` and `loops`
  *
- * Programs gain from AVX-512 where they multiply matrices, draw numbers, step an optimizer, or compute functions of
+ * Programs gain from AVX-512 where they multiply matrices, draw numbers, update parameters, or compute functions of
  * single values, a softmax, a cross-entropy or a recurrent layer (tests/bench/special_cases.md). All other kernels end
  * with AVX2, and TG_CPU_AVX512 uses these.
  *
