@@ -68,7 +68,7 @@ static inline tg_moment_decay tg_adam_log_decay(const tg_adam_log *log, uint32_t
 /* Adds the terms of a step to the sums of steps before it: first weight_j (correction growth_j / u0 - 1)^k. */
 typedef void tg_adam_add_kernel(tg_recent_steps *steps, uint32_t groups, const double *weight, const double *growth,
                                 double first, double correction);
-tg_adam_add_kernel TG_EACH_LEVEL(tg_adam_add_terms);
+tg_adam_add_kernel TG_EACH_WIDE_LEVEL(tg_adam_add_terms);
 
 /* If S_4 is negligible, too, fewer terms suffice. */
 #define TG_ADAM_FEW_TERMS 4
@@ -88,6 +88,6 @@ typedef struct tg_adam_gap {
 
 /* Applies missed steps of `count` values: writes x, m and v. */
 typedef void tg_adam_make_up_kernel(const tg_adam_gap *missed, void *theta, void *mean, void *square, int64_t count);
-tg_adam_make_up_kernel TG_EACH_LEVEL(tg_adam_make_up_f32), TG_EACH_LEVEL(tg_adam_make_up_f64);
+tg_adam_make_up_kernel TG_EACH_WIDE_LEVEL(tg_adam_make_up_f32), TG_EACH_WIDE_LEVEL(tg_adam_make_up_f64);
 
 #endif

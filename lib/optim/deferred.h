@@ -40,7 +40,7 @@ typedef struct tg_sgd_matrix {
 } tg_sgd_matrix;
 
 typedef void tg_sgd_make_up_kernel(const tg_sgd_matrix *missed, void *theta, void *buffer, int64_t count);
-tg_sgd_make_up_kernel TG_EACH_LEVEL(tg_sgd_make_up_f32), TG_EACH_LEVEL(tg_sgd_make_up_f64);
+tg_sgd_make_up_kernel TG_EACH_WIDE_LEVEL(tg_sgd_make_up_f32), TG_EACH_WIDE_LEVEL(tg_sgd_make_up_f64);
 
 /* ---- constructors ---- */
 

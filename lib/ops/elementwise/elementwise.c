@@ -140,7 +140,7 @@ void KERNEL(tg_elementwise_set)(tg_elementwise_call *l, const tg_op_call *call, 
     bool copies = false;
     l->call = call;
     /* NOLINTNEXTLINE(misc-redundant-expression): TG_F32 in one of two compilations */
-    l->kernels = (REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[THIS_LEVEL];
+    l->kernels = (REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[tg_level()];
     l->dtype = op->reads_masks ? TG_U8 : REAL_DTYPE;
     l->y = l->dy = NULL;
     l->dy_is_chunk = false;

@@ -31,8 +31,8 @@
 
 /* Defines the kernels of an op for this dtype and level, KERNEL(variable): the forward kernel, and those of the
  * gradients of the first three inputs. */
-#define TG_ELEMENTWISE_KERNELS(variable, forward_kernel, gradient_a, gradient_b, gradient_c)          \
-    extern const tg_elementwise_kernels TG_EACH_LEVEL(variable##_f32), TG_EACH_LEVEL(variable##_f64); \
+#define TG_ELEMENTWISE_KERNELS(variable, forward_kernel, gradient_a, gradient_b, gradient_c)                    \
+    extern const tg_elementwise_kernels TG_EACH_WIDE_LEVEL(variable##_f32), TG_EACH_WIDE_LEVEL(variable##_f64); \
     const tg_elementwise_kernels KERNEL(variable) = {forward_kernel, {gradient_a, gradient_b, gradient_c}}
 
 /* Defines an op, a static variable, with its kernels, two kernels that loop over chunks, and more fields of a
@@ -43,8 +43,8 @@
     TG_ELEMENTWISE_KERNELS(variable, forward_kernel, gradient_a, gradient_b, gradient_c);                              \
     static const tg_elementwise variable = {                                                                           \
         .op = {TG_KERNELS(loop_forward, loop_backward), .accepts_layout = tg_any_layout, .can_overwrite = true},       \
-        .f32 = {TG_EACH_LEVEL(&variable##_f32)},                                                                       \
-        .f64 = {TG_EACH_LEVEL(&variable##_f64)},                                                                       \
+        .f32 = {TG_EACH_WIDE_LEVEL(&variable##_f32)},                                                                  \
+        .f64 = {TG_EACH_WIDE_LEVEL(&variable##_f64)},                                                                  \
         __VA_ARGS__}
 #else
 #define TG_ELEMENTWISE(variable, loop_forward, loop_backward, forward_kernel, gradient_a, gradient_b, gradient_c, ...) \
