@@ -103,11 +103,12 @@ typedef struct choice {
 
 /* The first that fits computes a product. A row of tests/bench/special_cases.md is in quotes. */
 static const choice choices[] = {
-    {is_packed, &tiles, GRAIN},     /* alone can read panels: "panels of a factor of many products" */
+    {is_packed, &tiles, GRAIN},     /* alone can read panels: "a factor that is packed once" */
     {is_small, &small, GRAIN},      /* a copy of B would take longer than the product */
     {has_few_rows, &few, TG_GRAIN}, /* BLAS copies B: "products of a few rows read the weight where it is" */
     {is_row, &by_rows, GRAIN},      /* likewise, in the order of the built-in loops */
-    {is_builtin, &tiles, GRAIN},    {is_any, &blas, GRAIN},
+    {is_builtin, &tiles, GRAIN},    /* of many rows */
+    {is_any, &blas, GRAIN},         /* likewise, where BLAS has kernels for the processor */
 };
 
 static const choice *choose(const tg_gemm *g, bool builtin)
