@@ -25,7 +25,7 @@
 
 #define PI 3.14159265358979323846
 
-static tg_normal_loop *const normal[] = {TG_EACH_LEVEL(tg_normal_values)};
+static tg_normal_loop *const normal[] = {TG_EACH_WIDE_LEVEL(tg_normal_values)};
 
 static double log_of(const tg_rng *rng, double x)
 {

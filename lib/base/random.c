@@ -20,8 +20,8 @@
 #include <string.h>
 
 #define N TG_RNG_WORDS
-static tg_advance_loop *const advance[] = {TG_EACH_LEVEL(tg_advance_words)};
-static tg_temper_loop *const temper[] = {TG_EACH_LEVEL(tg_temper_words)};
+static tg_advance_loop *const advance[] = {TG_EACH_WIDE_LEVEL(tg_advance_words)};
+static tg_temper_loop *const temper[] = {TG_EACH_WIDE_LEVEL(tg_temper_words)};
 
 static inline void advance_if_spent(tg_rng *rng)
 {

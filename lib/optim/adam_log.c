@@ -125,7 +125,7 @@ void tg_adam_log_sums(const tg_adam_log *log, uint32_t now, uint32_t age, double
 /* Adds the terms of the last step, number `now`, to the sums of the entries before it. They complete those of one. */
 static void add_terms(tg_adam_log *log, uint32_t now, const tg_logged_step *last)
 {
-    static tg_adam_add_kernel *const kernels[] = {TG_EACH_LEVEL(tg_adam_add_terms)};
+    static tg_adam_add_kernel *const kernels[] = {TG_EACH_WIDE_LEVEL(tg_adam_add_terms)};
     uint32_t reach = log->logged < log->window ? log->logged : log->window;
     uint32_t group = (log->at - reach) / TG_RECENT_STEPS;
     uint32_t weight = group * TG_RECENT_STEPS + log->window + TG_RECENT_STEPS - log->at;

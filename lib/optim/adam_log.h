@@ -68,6 +68,6 @@ static inline tg_moment_decay tg_adam_log_decay(const tg_adam_log *log, uint32_t
 /* Adds the terms of a step to the sums of steps before it: first weight_j (correction growth_j / u0 - 1)^k. */
 typedef void tg_adam_add_kernel(tg_recent_steps *steps, uint32_t groups, const double *weight, const double *growth,
                                 double first, double correction);
-tg_adam_add_kernel TG_EACH_LEVEL(tg_adam_add_terms);
+tg_adam_add_kernel TG_EACH_WIDE_LEVEL(tg_adam_add_terms);
 
 #endif

@@ -44,7 +44,7 @@ typedef struct gap {
 
 /* Applies missed steps of `count` values: writes x, m and v. */
 typedef void make_up_kernel(const gap *missed, void *theta, void *mean, void *square, int64_t count);
-make_up_kernel TG_EACH_LEVEL(tg_adam_make_up_f32), TG_EACH_LEVEL(tg_adam_make_up_f64);
+make_up_kernel TG_EACH_WIDE_LEVEL(tg_adam_make_up_f32), TG_EACH_WIDE_LEVEL(tg_adam_make_up_f64);
 
 /* ---- one row ---- */
 
@@ -183,8 +183,8 @@ static void prefetch(const void *context, uint32_t now, uint32_t age)
 
 static void make_up(const void *context, uint32_t now, uint32_t age, void *x, void *const *state, int64_t count)
 {
-    static make_up_kernel *const f32[] = {TG_EACH_LEVEL(tg_adam_make_up_f32)};
-    static make_up_kernel *const f64[] = {TG_EACH_LEVEL(tg_adam_make_up_f64)};
+    static make_up_kernel *const f32[] = {TG_EACH_WIDE_LEVEL(tg_adam_make_up_f32)};
+    static make_up_kernel *const f64[] = {TG_EACH_WIDE_LEVEL(tg_adam_make_up_f64)};
     const tg_adam_log *log = context;
     gap missed;
     find_gap(&missed, log, now, age);

@@ -23,7 +23,7 @@ typedef struct matrix {
 } matrix;
 
 typedef void make_up_kernel(const matrix *missed, void *theta, void *buffer, int64_t count);
-make_up_kernel TG_EACH_LEVEL(tg_sgd_make_up_f32), TG_EACH_LEVEL(tg_sgd_make_up_f64);
+make_up_kernel TG_EACH_WIDE_LEVEL(tg_sgd_make_up_f32), TG_EACH_WIDE_LEVEL(tg_sgd_make_up_f64);
 
 /* Computes in double, so that floats are rounded once. Without momentum the buffer is NULL; without weight decay b
  * does not read x, which may be infinite. */
@@ -93,8 +93,8 @@ static void free_log(void *context)
 
 static void *new_log(const tg_optim *optim, const tg_slot *slot, uint32_t capacity)
 {
-    static make_up_kernel *const f32[] = {TG_EACH_LEVEL(tg_sgd_make_up_f32)};
-    static make_up_kernel *const f64[] = {TG_EACH_LEVEL(tg_sgd_make_up_f64)};
+    static make_up_kernel *const f32[] = {TG_EACH_WIDE_LEVEL(tg_sgd_make_up_f32)};
+    static make_up_kernel *const f64[] = {TG_EACH_WIDE_LEVEL(tg_sgd_make_up_f64)};
     (void)optim;
     sgd_log *log = tg_alloc(1, sizeof *log);
     if (!log) {

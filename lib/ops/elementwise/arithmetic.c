@@ -6,14 +6,6 @@
 #include "math/remainder.h"
 #include "ops/elementwise/elementwise.h"
 
-#ifdef TG_ONCE
-static tg_tensor *apply_to_two(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg_tensor *b)
-{
-    tg_tensor *inputs[] = {a, b};
-    return tg_apply(t, &op->op, inputs, 2, NULL, 0, NULL);
-}
-#endif
-
 /* The gradient kernel of an input that is added to others. */
 static void pass_gradient(const tg_chunk *k)
 {
@@ -26,18 +18,8 @@ static inline real add_value(real a, real b)
     return a + b;
 }
 
-TG_LOOP_PAIR(add_value);
-TG_PAIR_KERNELS(add_op, add_value_loop, pass_gradient, pass_gradient);
-
-#ifdef TG_ONCE
-static const tg_elementwise add_op = {TG_ELEMENTWISE("add", add_op, TG_OP_ALL, TG_OP_ALL, "a", "b"),
-                                      .op.passes_gradient = 3};
-
-tg_tensor *tg_add(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply_to_two(t, &add_op, a, b);
-}
-#endif
+TG_LOOP(add_value, a[i], b[i]);
+TG_FUNCTION_OF_TWO(add, TG_OP_ALL, TG_OP_ALL, 3, pass_gradient, pass_gradient);
 
 /* y = a - b, da += dy, db += -dy */
 static inline real sub_value(real a, real b)
@@ -50,19 +32,9 @@ static inline real sub_gradient_b(real dy)
     return -dy;
 }
 
-TG_LOOP_PAIR(sub_value);
-TG_LOOP_1(sub_gradient_b, dy);
-TG_PAIR_KERNELS(sub_op, sub_value_loop, pass_gradient, sub_gradient_b_loop);
-
-#ifdef TG_ONCE
-static const tg_elementwise sub_op = {TG_ELEMENTWISE("sub", sub_op, TG_OP_ALL, TG_OP_ALL, "a", "b"),
-                                      .op.passes_gradient = 1};
-
-tg_tensor *tg_sub(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply_to_two(t, &sub_op, a, b);
-}
-#endif
+TG_LOOP(sub_value, a[i], b[i]);
+TG_LOOP(sub_gradient_b, dy[i]);
+TG_FUNCTION_OF_TWO(sub, TG_OP_ALL, TG_OP_ALL, 1, pass_gradient, sub_gradient_b_loop);
 
 /* y = a b, da += dy b, db += dy a */
 static inline real mul_value(real a, real b)
@@ -80,19 +52,10 @@ static inline real mul_gradient_b(real a, real dy)
     return dy * a;
 }
 
-TG_LOOP_PAIR(mul_value);
-TG_LOOP_2(mul_gradient_a, in[1], dy);
-TG_LOOP_2(mul_gradient_b, in[0], dy);
-TG_LINEAR_KERNELS(mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
-
-#ifdef TG_ONCE
-static const tg_elementwise mul_op = {TG_ELEMENTWISE("mul", mul_op, 0, TG_OP_ALL, "a", "b")};
-
-tg_tensor *tg_mul(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply_to_two(t, &mul_op, a, b);
-}
-#endif
+TG_LOOP(mul_value, a[i], b[i]);
+TG_LOOP(mul_gradient_a, b[i], dy[i]);
+TG_LOOP(mul_gradient_b, a[i], dy[i]);
+TG_FUNCTION_OF_TWO(mul, 0, TG_OP_ALL, 0, mul_gradient_a_loop, mul_gradient_b_loop);
 
 /* y = a / b, da += dy / b, db += -dy y / b */
 static inline real div_value(real a, real b)
@@ -110,19 +73,10 @@ static inline real div_gradient_b(real b, real y, real dy)
     return -dy * y / b;
 }
 
-TG_LOOP_PAIR(div_value);
-TG_LOOP_2(div_gradient_a, in[1], dy);
-TG_LOOP_3(div_gradient_b, in[1], y, dy);
-TG_PAIR_KERNELS(div_op, div_value_loop, div_gradient_a_loop, div_gradient_b_loop);
-
-#ifdef TG_ONCE
-static const tg_elementwise div_op = {TG_ELEMENTWISE("div", div_op, 1, 0, "a", "b")};
-
-tg_tensor *tg_div(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply_to_two(t, &div_op, a, b);
-}
-#endif
+TG_LOOP(div_value, a[i], b[i]);
+TG_LOOP(div_gradient_a, b[i], dy[i]);
+TG_LOOP(div_gradient_b, b[i], y[i], dy[i]);
+TG_FUNCTION_OF_TWO(div, 1, 0, 0, div_gradient_a_loop, div_gradient_b_loop);
 
 /* y = a^b, da += dy (b a^(b-1)), db += dy (y log a). As in torch, da is 0 where b = 0, and db where a = 0 and
  * b >= 0. */
@@ -141,19 +95,10 @@ static inline real pow_gradient_b(real a, real b, real y, real dy)
     return a == 0 && b >= 0 ? 0 : dy * (y * LOG(a));
 }
 
-TG_LOOP_2(pow_value, in[0], in[1]);
-TG_LOOP_3(pow_gradient_a, in[0], in[1], dy);
-TG_LOOP_4(pow_gradient_b, in[0], in[1], y, dy);
-TG_ELEMENTWISE_KERNELS(pow_op, pow_value_loop, pow_gradient_a_loop, pow_gradient_b_loop);
-
-#ifdef TG_ONCE
-static const tg_elementwise pow_op = {TG_ELEMENTWISE("pow", pow_op, 0, 0, "a", "b")};
-
-tg_tensor *tg_pow(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply_to_two(t, &pow_op, a, b);
-}
-#endif
+TG_LOOP(pow_value, a[i], b[i]);
+TG_LOOP(pow_gradient_a, a[i], b[i], dy[i]);
+TG_LOOP(pow_gradient_b, a[i], b[i], y[i], dy[i]);
+TG_FUNCTION_OF_TWO(pow, 0, 0, 0, pow_gradient_a_loop, pow_gradient_b_loop);
 
 /* The same if b is a number: the powers that torch computes by multiplication or a square root, which differs from pow
  * for -inf and -0. */
@@ -178,12 +123,12 @@ static void powers(const real *x, int64_t n, real b, real *out)
 
 static void pow_scalar_value_loop(const tg_chunk *k)
 {
-    powers(k->in[0], k->n, (real)(*(const double *)k->attributes), k->out);
+    powers(k->in[0], k->n, (real)k->numbers.p, k->out);
 }
 
 static void pow_scalar_gradient_loop(const tg_chunk *k)
 {
-    const real *x = k->in[0], *dy = k->dy, b = (real)(*(const double *)k->attributes);
+    const real *x = k->in[0], *dy = k->dy, b = (real)k->numbers.p;
     real *out = k->out, part[TG_ELEMENTWISE_CHUNK];
     for (int64_t i = 0, n; i < k->n; i += n) {
         n = k->n - i < TG_ELEMENTWISE_CHUNK ? k->n - i : TG_ELEMENTWISE_CHUNK;
@@ -194,14 +139,15 @@ static void pow_scalar_gradient_loop(const tg_chunk *k)
     }
 }
 
-TG_ELEMENTWISE_KERNELS(pow_scalar_op, pow_scalar_value_loop, pow_scalar_gradient_loop);
+TG_ELEMENTWISE(pow_scalar, tg_elementwise, pow_scalar_value_loop, pow_scalar_gradient_loop, NULL, NULL,
+               .op.name = "pow_scalar", .op.shape = tg_elementwise_shape, .op.input_names = {"x"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const tg_elementwise pow_scalar_op = {TG_ELEMENTWISE("pow_scalar", pow_scalar_op, 0, TG_OP_ALL, "x")};
-
 tg_tensor *tg_pow_scalar(tg_tape *t, tg_tensor *x, double value)
 {
-    return tg_apply(t, &pow_scalar_op.op, &x, 1, &value, sizeof value, NULL);
+    const tg_numbers numbers = {.p = value};
+    return tg_apply(t, &pow_scalar_op.op, &x, 1, &numbers, sizeof numbers, NULL);
 }
 #endif
 
@@ -224,8 +170,8 @@ static inline real maximum_gradient_b(real a, real b, real dy)
     return share(dy, b, a);
 }
 
-TG_LOOP_3(maximum_gradient_a, in[0], in[1], dy);
-TG_LOOP_3(maximum_gradient_b, in[0], in[1], dy);
+TG_LOOP(maximum_gradient_a, a[i], b[i], dy[i]);
+TG_LOOP(maximum_gradient_b, a[i], b[i], dy[i]);
 
 /* y = max(a, b) */
 static inline real maximum_value(real a, real b)
@@ -233,17 +179,8 @@ static inline real maximum_value(real a, real b)
     return a != a || a > b ? a : b;
 }
 
-TG_LOOP_PAIR(maximum_value);
-TG_PAIR_KERNELS(maximum_op, maximum_value_loop, maximum_gradient_a_loop, maximum_gradient_b_loop);
-
-#ifdef TG_ONCE
-static const tg_elementwise maximum_op = {TG_ELEMENTWISE("maximum", maximum_op, 0, TG_OP_ALL, "a", "b")};
-
-tg_tensor *tg_maximum(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply_to_two(t, &maximum_op, a, b);
-}
-#endif
+TG_LOOP(maximum_value, a[i], b[i]);
+TG_FUNCTION_OF_TWO(maximum, 0, TG_OP_ALL, 0, maximum_gradient_a_loop, maximum_gradient_b_loop);
 
 /* y = min(a, b). dy goes to the smaller input: the gradients of maximum, exchanged. */
 static inline real minimum_value(real a, real b)
@@ -251,17 +188,8 @@ static inline real minimum_value(real a, real b)
     return a != a || a < b ? a : b;
 }
 
-TG_LOOP_PAIR(minimum_value);
-TG_PAIR_KERNELS(minimum_op, minimum_value_loop, maximum_gradient_b_loop, maximum_gradient_a_loop);
-
-#ifdef TG_ONCE
-static const tg_elementwise minimum_op = {TG_ELEMENTWISE("minimum", minimum_op, 0, TG_OP_ALL, "a", "b")};
-
-tg_tensor *tg_minimum(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply_to_two(t, &minimum_op, a, b);
-}
-#endif
+TG_LOOP(minimum_value, a[i], b[i]);
+TG_FUNCTION_OF_TWO(minimum, 0, TG_OP_ALL, 0, maximum_gradient_b_loop, maximum_gradient_a_loop);
 
 /* y = a - b floor(a/b), da += dy, db += -dy floor(a/b). The sign is that of b, as in Python. */
 static void remainder_value_loop(const tg_chunk *k)
@@ -277,56 +205,44 @@ static inline real remainder_gradient_b(real a, real b, real y, real dy)
     return -dy * (y == b && b - b != 0 ? -1 : quotient);
 }
 
-TG_LOOP_4(remainder_gradient_b, in[0], in[1], y, dy);
-TG_ELEMENTWISE_KERNELS(remainder_op, remainder_value_loop, pass_gradient, remainder_gradient_b_loop);
-
-#ifdef TG_ONCE
-static const tg_elementwise remainder_op = {TG_ELEMENTWISE("remainder", remainder_op, 0, 0, "a", "b"),
-                                            .op.passes_gradient = 1};
-
-tg_tensor *tg_remainder(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return apply_to_two(t, &remainder_op, a, b);
-}
-#endif
+TG_LOOP(remainder_gradient_b, a[i], b[i], y[i], dy[i]);
+TG_FUNCTION_OF_TWO(remainder, 0, 0, 1, pass_gradient, remainder_gradient_b_loop);
 
 /* ---- clamp ---- */
 
-typedef struct clamp_bounds {
-    double low, high;
-} clamp_bounds;
-
 /* y = min(max(x, low), high), dx += dy where low <= x <= high */
-static inline real clamp_value(real x, clamp_bounds bounds)
+static inline real clamp_value(real x, double lowest, double highest)
 {
-    const real low = (real)bounds.low, high = (real)bounds.high;
+    const real low = (real)lowest, high = (real)highest;
     const real raised = x < low ? low : x; /* one instruction: a maximum that keeps a NaN of x */
     return raised > high ? high : raised;
 }
 
-static inline real clamp_gradient(real x, real dy, clamp_bounds bounds)
+static inline real clamp_gradient(real x, real dy, double lowest, double highest)
 {
-    return x >= (real)bounds.low && x <= (real)bounds.high ? dy : 0;
+    return x >= (real)lowest && x <= (real)highest ? dy : 0;
 }
-
-TG_LOOP_1_WITH(clamp_bounds, clamp_value, in[0]);
-TG_LOOP_2_WITH(clamp_bounds, clamp_gradient, in[0], dy);
-TG_ELEMENTWISE_KERNELS(clamp_op, clamp_value_loop, clamp_gradient_loop);
 
 #ifdef TG_ONCE
 static bool clamp_shape(tg_op_call *call)
 {
-    const clamp_bounds *b = call->attributes;
-    return (b->low <= b->high ||
-            tg_op_fail(call, TG_ERROR_VALUE, "low %g and high %g; low must be at most high", b->low, b->high)) &&
+    const tg_numbers *options = call->attributes;
+    const double low = options->p, high = options->q;
+    return (low <= high ||
+            tg_op_fail(call, TG_ERROR_VALUE, "low %g and high %g; low must be at most high", low, high)) &&
            tg_elementwise_shape(call);
 }
+#endif
 
-static const tg_elementwise clamp_op = {TG_ELEMENTWISE_WITH_RULE("clamp", clamp_op, clamp_shape, 0, TG_OP_ALL, "x")};
+TG_LOOP(clamp_value, a[i], p, q);
+TG_LOOP(clamp_gradient, a[i], dy[i], p, q);
+TG_ELEMENTWISE(clamp, tg_elementwise, clamp_value_loop, clamp_gradient_loop, NULL, NULL, .op.name = "clamp",
+               .op.shape = clamp_shape, .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
+#ifdef TG_ONCE
 tg_tensor *tg_clamp(tg_tape *t, tg_tensor *x, double low, double high)
 {
-    clamp_bounds bounds = {low, high};
+    const tg_numbers bounds = {low, high};
     return tg_apply(t, &clamp_op.op, &x, 1, &bounds, sizeof bounds, NULL);
 }
 #endif
@@ -355,17 +271,16 @@ static inline real clamp_tensor_gradient_high(real x, real low, real high, real 
     return x > high || high < low ? dy : 0;
 }
 
-TG_LOOP_3(clamp_tensor_value, in[0], in[1], in[2]);
-TG_LOOP_4(clamp_tensor_gradient_x, in[0], in[1], in[2], dy);
-TG_LOOP_4_WITH(bool, clamp_tensor_gradient_low, in[0], in[1], in[2], dy);
-TG_LOOP_4(clamp_tensor_gradient_high, in[0], in[1], in[2], dy);
-TG_ELEMENTWISE_KERNELS(clamp_tensor_op, clamp_tensor_value_loop, clamp_tensor_gradient_x_loop,
-                       clamp_tensor_gradient_low_loop, clamp_tensor_gradient_high_loop);
+TG_LOOP(clamp_tensor_value, a[i], b[i], c[i]);
+TG_LOOP(clamp_tensor_gradient_x, a[i], b[i], c[i], dy[i]);
+TG_LOOP(clamp_tensor_gradient_low, a[i], b[i], c[i], dy[i], p != 0);
+TG_LOOP(clamp_tensor_gradient_high, a[i], b[i], c[i], dy[i]);
+TG_ELEMENTWISE(clamp_tensor, tg_elementwise, clamp_tensor_value_loop, clamp_tensor_gradient_x_loop,
+               clamp_tensor_gradient_low_loop, clamp_tensor_gradient_high_loop, .op.name = "clamp_tensor",
+               .op.shape = tg_elementwise_shape, .op.input_names = {"x", "low", "high"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const tg_elementwise clamp_tensor_op = {
-    TG_ELEMENTWISE("clamp_tensor", clamp_tensor_op, 0, TG_OP_ALL, "x", "low", "high")};
-
 tg_tensor *tg_clamp_tensor(tg_tape *t, tg_tensor *x, tg_tensor *low, tg_tensor *high)
 {
     const char *name = clamp_tensor_op.op.name;
@@ -381,7 +296,7 @@ tg_tensor *tg_clamp_tensor(tg_tape *t, tg_tensor *x, tg_tensor *low, tg_tensor *
     tg_tape_save_point(t, false, &point);
     tg_tensor *inputs[] = {x, low ? low : tg_full(t, dtype, TG_SCALAR, -(double)INFINITY),
                            high ? high : tg_full(t, dtype, TG_SCALAR, (double)INFINITY)};
-    const bool has_high = high;
+    const tg_numbers has_high = {.p = high != NULL};
     return tg_tape_end(t, &point, tg_apply(t, &clamp_tensor_op.op, inputs, 3, &has_high, sizeof has_high, NULL));
 }
 #endif

@@ -1,190 +1,110 @@
 /* compare: comparisons, which give masks, and selection by a mask.
  *
- * The elementwise loop converts masks and ids to `real`. If no input is a float, `real` is double, which holds every id
- * exactly. Follows torch.eq, ne, lt, le, gt, ge, logical_and, logical_or, logical_not and where, and
- * torch.Tensor.masked_fill.
+ * Comparisons read masks and ids as reals. If no input is a float, `real` is double, which holds every id exactly.
+ * Logical ops read all inputs as masks. Follows torch.eq, ne, lt, le, gt, ge, logical_and, logical_or, logical_not and
+ * where, and torch.Tensor.masked_fill.
  */
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/integers.h"
 
-/* ---- comparisons: y is u8, and has no gradient ---- */
-
+/* Defines an op of two inputs whose y is u8, and has no gradient, and the public function tg_function. The chunks of
+ * its inputs are reals, or masks. */
 #ifdef TG_ONCE
 static bool comparison_shape(tg_op_call *call)
 {
     return tg_elementwise_output(call, TG_U8);
 }
 
-static tg_tensor *compare(tg_tape *t, const tg_elementwise *op, tg_tensor *a, tg_tensor *b)
-{
-    tg_tensor *inputs[] = {a, b};
-    return tg_apply(t, &op->op, inputs, 2, NULL, 0, NULL);
-}
-#define COMPARISON_OP(op, name, ...)   \
-    static const tg_elementwise op = { \
-        TG_ELEMENTWISE_WITH_RULE(name, op, comparison_shape, TG_OP_ALL, TG_OP_ALL, __VA_ARGS__)}
+#define COMPARISON(function, masks)                                                                         \
+    TG_ELEMENTWISE(function, tg_elementwise, function##_value_loop, NULL, NULL, NULL, .op.name = #function, \
+                   .op.shape = comparison_shape, .op.input_names = {"a", "b"},                              \
+                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL,       \
+                   .reads_masks = masks);                                                                   \
+    tg_tensor *tg_##function(tg_tape *t, tg_tensor *a, tg_tensor *b)                                        \
+    {                                                                                                       \
+        tg_tensor *inputs[] = {a, b};                                                                       \
+        return tg_apply(t, &function##_op.op, inputs, 2, NULL, 0, NULL);                                    \
+    }                                                                                                       \
+    tg_tensor *tg_##function(tg_tape *t, tg_tensor *a, tg_tensor *b)
 #else
-#define COMPARISON_OP(op, name, ...) TG_DECLARE_ELEMENTWISE(op)
+#define COMPARISON(function, masks) TG_ELEMENTWISE_KERNELS(function, function##_value_loop, NULL, NULL, NULL)
 #endif
-
-/* Defines an op and its kernels: `value` is y of a and b, `masks_kernel` computes masks of masks (or is NULL). */
-#define COMPARISON(op, name, value, masks_kernel)    \
-    TG_MASK_LOOP_2(value, in[0], in[1]);             \
-    TG_MASK_KERNELS(op, value##_loop, masks_kernel); \
-    COMPARISON_OP(op, name, "a", "b")
 
 static inline bool eq_value(real a, real b)
 {
     return a == b;
 }
 
-COMPARISON(eq_op, "eq", eq_value, NULL);
-
-#ifdef TG_ONCE
-tg_tensor *tg_eq(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &eq_op, a, b);
-}
-#endif
+TG_LOOP_OF(real, uint8_t, eq_value, a[i], b[i]);
+COMPARISON(eq, false);
 
 static inline bool ne_value(real a, real b)
 {
     return a != b;
 }
 
-COMPARISON(ne_op, "ne", ne_value, NULL);
-
-#ifdef TG_ONCE
-tg_tensor *tg_ne(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &ne_op, a, b);
-}
-#endif
+TG_LOOP_OF(real, uint8_t, ne_value, a[i], b[i]);
+COMPARISON(ne, false);
 
 static inline bool lt_value(real a, real b)
 {
     return a < b;
 }
 
-COMPARISON(lt_op, "lt", lt_value, NULL);
-
-#ifdef TG_ONCE
-tg_tensor *tg_lt(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &lt_op, a, b);
-}
-#endif
+TG_LOOP_OF(real, uint8_t, lt_value, a[i], b[i]);
+COMPARISON(lt, false);
 
 static inline bool le_value(real a, real b)
 {
     return a <= b;
 }
 
-COMPARISON(le_op, "le", le_value, NULL);
-
-#ifdef TG_ONCE
-tg_tensor *tg_le(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &le_op, a, b);
-}
-#endif
+TG_LOOP_OF(real, uint8_t, le_value, a[i], b[i]);
+COMPARISON(le, false);
 
 static inline bool gt_value(real a, real b)
 {
     return a > b;
 }
 
-COMPARISON(gt_op, "gt", gt_value, NULL);
-
-#ifdef TG_ONCE
-tg_tensor *tg_gt(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &gt_op, a, b);
-}
-#endif
+TG_LOOP_OF(real, uint8_t, gt_value, a[i], b[i]);
+COMPARISON(gt, false);
 
 static inline bool ge_value(real a, real b)
 {
     return a >= b;
 }
 
-COMPARISON(ge_op, "ge", ge_value, NULL);
+TG_LOOP_OF(real, uint8_t, ge_value, a[i], b[i]);
+COMPARISON(ge, false);
 
-#ifdef TG_ONCE
-tg_tensor *tg_ge(tg_tape *t, tg_tensor *a, tg_tensor *b)
+/* ---- logical ops: chunks of masks; a NaN is not 0, so it is true ---- */
+
+static inline uint8_t logical_and_value(uint8_t a, uint8_t b)
 {
-    return compare(t, &ge_op, a, b);
-}
-#endif
-
-/* ---- logical ops: a NaN is not 0, so it is true ---- */
-
-static void and_masks(const tg_chunk *k)
-{
-    const uint8_t *a = k->in[0], *b = k->in[1];
-    uint8_t *out = k->out;
-    int64_t n = k->n; /* a copy: a byte of out could be a part of k */
-    for (int64_t i = 0; i < n; i++) {
-        out[i] = (a[i] != 0) & (b[i] != 0);
-    }
+    return (a != 0) & (b != 0);
 }
 
-static void or_masks(const tg_chunk *k)
+TG_LOOP_OF(uint8_t, uint8_t, logical_and_value, a[i], b[i]);
+COMPARISON(logical_and, true);
+
+static inline uint8_t logical_or_value(uint8_t a, uint8_t b)
 {
-    const uint8_t *a = k->in[0], *b = k->in[1];
-    uint8_t *out = k->out;
-    int64_t n = k->n; /* a copy: a byte of out could be a part of k */
-    for (int64_t i = 0; i < n; i++) {
-        out[i] = (a[i] | b[i]) != 0;
-    }
+    return (a | b) != 0;
 }
 
-static void not_mask(const tg_chunk *k)
-{
-    const uint8_t *x = k->in[0];
-    uint8_t *out = k->out;
-    int64_t n = k->n; /* a copy: a byte of out could be a part of k */
-    for (int64_t i = 0; i < n; i++) {
-        out[i] = x[i] == 0;
-    }
-}
+TG_LOOP_OF(uint8_t, uint8_t, logical_or_value, a[i], b[i]);
+COMPARISON(logical_or, true);
 
-static inline bool logical_and_value(real a, real b)
-{
-    return a != 0 && b != 0;
-}
-
-COMPARISON(logical_and_op, "logical_and", logical_and_value, and_masks);
-
-#ifdef TG_ONCE
-tg_tensor *tg_logical_and(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &logical_and_op, a, b);
-}
-#endif
-
-static inline bool logical_or_value(real a, real b)
-{
-    return a != 0 || b != 0;
-}
-
-COMPARISON(logical_or_op, "logical_or", logical_or_value, or_masks);
-
-#ifdef TG_ONCE
-tg_tensor *tg_logical_or(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    return compare(t, &logical_or_op, a, b);
-}
-#endif
-
-static inline bool logical_not_value(real x)
+static inline uint8_t logical_not_value(uint8_t x)
 {
     return x == 0;
 }
 
-TG_MASK_LOOP_1(logical_not_value, in[0]);
-TG_MASK_KERNELS(logical_not_op, logical_not_value_loop, not_mask);
-COMPARISON_OP(logical_not_op, "logical_not", "x");
+TG_LOOP_OF(uint8_t, uint8_t, logical_not_value, a[i]);
+TG_ELEMENTWISE(logical_not, tg_elementwise, logical_not_value_loop, NULL, NULL, NULL, .op.name = "logical_not",
+               .op.shape = comparison_shape, .op.input_names = {"x"}, .op.backward_ignores_inputs = TG_OP_ALL,
+               .op.backward_ignores_outputs = TG_OP_ALL, .reads_masks = true);
 
 #ifdef TG_ONCE
 tg_tensor *tg_logical_not(tg_tape *t, tg_tensor *x)
@@ -218,21 +138,22 @@ static inline real where_gradient_b(real mask, real dy)
     return mask != 0 ? 0 : dy;
 }
 
-TG_LOOP_3(where_value, in[0], in[1], in[2]);
-TG_LOOP_2(where_gradient_a, in[0], dy);
-TG_LOOP_2(where_gradient_b, in[0], dy);
-TG_ELEMENTWISE_KERNELS(where_op, where_value_loop, NULL, where_gradient_a_loop, where_gradient_b_loop);
+TG_LOOP(where_value, a[i], b[i], c[i]);
+TG_LOOP(where_gradient_a, a[i], dy[i]);
+TG_LOOP(where_gradient_b, a[i], dy[i]);
 
 #ifdef TG_ONCE
 static bool where_shape(tg_op_call *call)
 {
     return tg_op_expect_dtype(call, 0, TG_U8) && tg_elementwise_shape(call);
 }
+#endif
 
-/* backward reads only the mask */
-static const tg_elementwise where_op = {
-    TG_ELEMENTWISE_WITH_RULE("where", where_op, where_shape, 2 | 4, TG_OP_ALL, "mask", "a", "b")};
+TG_ELEMENTWISE(where, tg_elementwise, where_value_loop, NULL, where_gradient_a_loop, where_gradient_b_loop,
+               .op.name = "where", .op.shape = where_shape, .op.input_names = {"mask", "a", "b"},
+               .op.backward_ignores_inputs = 2 | 4, .op.backward_ignores_outputs = TG_OP_ALL);
 
+#ifdef TG_ONCE
 tg_tensor *tg_where(tg_tape *t, tg_tensor *mask, tg_tensor *a, tg_tensor *b)
 {
     tg_tensor *inputs[] = {mask, a, b};
@@ -252,9 +173,8 @@ static inline real masked_fill_gradient(real mask, real dy)
     return mask != 0 ? 0 : dy;
 }
 
-TG_LOOP_2_WITH(double, masked_fill_value, in[0], in[1]);
-TG_LOOP_2(masked_fill_gradient, in[1], dy);
-TG_ELEMENTWISE_KERNELS(masked_fill_op, masked_fill_value_loop, masked_fill_gradient_loop, NULL);
+TG_LOOP(masked_fill_value, a[i], b[i], p);
+TG_LOOP(masked_fill_gradient, b[i], dy[i]);
 
 #ifdef TG_ONCE
 bool tg_masked_fill_check(tg_op_call *call)
@@ -275,14 +195,18 @@ static bool masked_fill_shape(tg_op_call *call)
 {
     return tg_masked_fill_check(call) && tg_elementwise_shape(call);
 }
+#endif
 
-static const tg_elementwise masked_fill_op = {
-    TG_ELEMENTWISE_WITH_RULE("masked_fill", masked_fill_op, masked_fill_shape, 1, TG_OP_ALL, "x", "mask")};
+TG_ELEMENTWISE(masked_fill, tg_elementwise, masked_fill_value_loop, masked_fill_gradient_loop, NULL, NULL,
+               .op.name = "masked_fill", .op.shape = masked_fill_shape, .op.input_names = {"x", "mask"},
+               .op.backward_ignores_inputs = 1, .op.backward_ignores_outputs = TG_OP_ALL);
 
+#ifdef TG_ONCE
 tg_tensor *tg_masked_fill(tg_tape *t, tg_tensor *x, tg_tensor *mask, double value)
 {
     tg_tensor *inputs[] = {x, mask};
     const tg_op *op = is_integer(x) ? &tg_masked_fill_integers_op : &masked_fill_op.op;
-    return tg_apply(t, op, inputs, 2, &value, sizeof value, NULL);
+    const tg_numbers numbers = {.p = value};
+    return tg_apply(t, op, inputs, 2, &numbers, sizeof numbers, NULL);
 }
 #endif

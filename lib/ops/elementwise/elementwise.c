@@ -1,203 +1,269 @@
 /* elementwise: the loop that elementwise.h describes.
  *
- * The output is contiguous, and is cut into chunks. chunk_inputs.h decides how the inputs of a chunk are read. Chunks
- * of the forward pass are independent, and so are those of the gradient of an input that was not broadcast: these run
- * on several threads. The gradients of a broadcast input are summed by tg_sum_repeated, which asks for them part by
- * part.
+ * An input is copied if the values of a chunk do not lie side by side in memory, or have another type. Chunks end where
+ * long rows do, so that a row, such as a bias, is read in place; of short rows, a chunk has as many as fit. Threads
+ * divide the values. The gradients of a broadcast input are summed by tg_sum_repeated, part by part.
  */
 #include "ops/elementwise/elementwise.h"
 
-#include "ops/elementwise/chunk_inputs.h"
+#include "base/least.h"
 #include "ops/reduce/repeated.h"
-#include "tensor/strided.h"
+#include "tensor/move.h"
 
 #define CHUNK TG_ELEMENTWISE_CHUNK
 
-const tg_elementwise_kernels *KERNEL(tg_elementwise_kernels_of)(const tg_op_call *call)
+/* Rows with fewer values are copied together. */
+#define LONG_ROW 128
+
+/* ---- inputs ---- */
+
+/* Copies a run of values that are `stride` apart, as masks. */
+static inline void copy_masks(const tg_tensor *x, int64_t offset, int64_t stride, int64_t n, uint8_t *restrict out)
+{
+    const uint8_t *bytes = (const uint8_t *)tg_values(x) + offset;
+    const int32_t *ids = (const int32_t *)tg_values(x) + offset;
+    const real *values = (const real *)tg_values(x) + offset;
+    for (int64_t i = 0; x->dtype == TG_U8 && i < n; i++) {
+        out[i] = bytes[i * stride];
+    }
+    for (int64_t i = 0; x->dtype == TG_I32 && i < n; i++) {
+        out[i] = ids[i * stride] != 0;
+    }
+    for (int64_t i = 0; x->dtype == REAL_DTYPE && i < n; i++) {
+        out[i] = values[i * stride] != 0;
+    }
+}
+
+/* The same of masks and ids, as reals. */
+static inline void copy_integers(const tg_tensor *x, int64_t offset, int64_t stride, int64_t n, real *restrict out)
+{
+    const uint8_t *bytes = (const uint8_t *)tg_values(x) + offset;
+    const int32_t *ids = (const int32_t *)tg_values(x) + offset;
+    for (int64_t i = 0; x->dtype == TG_U8 && i < n; i++) {
+        out[i] = bytes[i * stride] != 0;
+    }
+    for (int64_t i = 0; x->dtype == TG_I32 && i < n; i++) {
+        out[i] = (real)ids[i * stride];
+    }
+}
+
+/* Copies a run of values to a chunk of this type. The strides that compilers vectorize are constants. */
+static void copy_run(const tg_tensor *x, int64_t offset, int64_t stride, int64_t n, tg_dtype dtype, void *out)
+{
+    if (dtype == TG_U8) {
+        switch (stride) {
+        case 1: copy_masks(x, offset, 1, n, out); break;
+        case 2: copy_masks(x, offset, 2, n, out); break;
+        default: copy_masks(x, offset, stride, n, out);
+        }
+    } else if (x->dtype != dtype) {
+        switch (stride) {
+        case 1: copy_integers(x, offset, 1, n, out); break;
+        case 2: copy_integers(x, offset, 2, n, out); break;
+        default: copy_integers(x, offset, stride, n, out);
+        }
+    } else {
+        copy_to_row(out, (const word *)tg_values(x) + offset, stride, n);
+    }
+}
+
+/* Copies rows of `width` reals, which are `apart`. */
+static void copy_rows(const tg_tensor *x, int64_t offset, int64_t apart, int64_t stride, int64_t rows, int64_t width,
+                      real *restrict out)
+{
+    const real *values = (const real *)tg_values(x) + offset;
+    for (int64_t row = 0; row < rows; row++, values += apart, out += width) {
+        if (stride == 0) {
+            const real value = *values;
+            for (int64_t i = 0; i < width; i++) {
+                out[i] = value;
+            }
+        } else if (stride == 1) {
+            memcpy(out, values, (size_t)width * sizeof *out);
+        } else {
+            copy_to_row(out, (const word *)values, stride, width);
+        }
+    }
+}
+
+/* Copies the next n values of an input. */
+static void copy_chunk(const tg_walk *w, tg_cursor *at, const tg_tensor *x, tg_dtype dtype, int64_t n, real *chunk)
+{
+    const int last = w->rank - 1;
+    const int64_t stride = w->stride[last], size = (int64_t)tg_size_of(dtype);
+    for (int64_t done = 0, run; done < n; done += run) {
+        run = tg_walk_run(w, at, n - done);
+        if (dtype != REAL_DTYPE || x->dtype != dtype || last == 0 || run < w->size[last]) {
+            copy_run(x, at->offset, stride, run, dtype, (char *)chunk + done * size);
+        } else {
+            const int64_t rows = least((n - done) / run, w->size[last - 1] - at->index[last - 1]);
+            copy_rows(x, at->offset, w->stride[last - 1], stride, rows, run, chunk + done);
+            at->index[last - 1] += rows - 1;
+            at->offset += (rows - 1) * w->stride[last - 1];
+            done += (rows - 1) * run;
+        }
+        tg_walk_advance(w, at, run);
+    }
+}
+
+/* The copy of a chunk of an input. */
+typedef struct copy {
+    real values[CHUNK];
+    int64_t repeated, offset; /* so many of the values are that of the input at this offset */
+} copy;
+
+/* Returns the next n values of an input: in place, or in the copy, where a value that is repeated may be already. */
+static inline const void *next_values(const tg_walk *w, tg_cursor *at, const tg_tensor *x, tg_dtype dtype, int64_t n,
+                                      copy *c)
+{
+    const int64_t stride = tg_walk_stride(w), offset = at->offset;
+    const bool is_one_run = tg_walk_run(w, at, n) == n;
+    if (is_one_run && stride == 1 && x->dtype == dtype) {
+        tg_walk_advance(w, at, n);
+        return (const char *)tg_values(x) + offset * (int64_t)tg_size_of(dtype);
+    }
+    if (is_one_run && stride == 0 && n <= c->repeated && offset == c->offset) {
+        tg_walk_advance(w, at, n);
+        return c->values;
+    }
+    copy_chunk(w, at, x, dtype, n, c->values);
+    c->repeated = is_one_run && stride == 0 ? n : 0;
+    c->offset = offset;
+    return c->values;
+}
+
+void KERNEL(tg_elementwise_set)(tg_elementwise_call *l, const tg_op_call *call, const tg_shape *shape, uint32_t ignores)
 {
     const tg_elementwise *op = (const tg_elementwise *)call->op;
+    const int64_t count = tg_shape_count(*shape);
+    int64_t width = count;
+    bool copies = false;
+    l->call = call;
     /* NOLINTNEXTLINE(misc-redundant-expression): TG_F32 in one of two compilations */
-    return (REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[THIS_LEVEL];
+    l->kernels = (REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[tg_level()];
+    l->dtype = op->reads_masks ? TG_U8 : REAL_DTYPE;
+    l->y = l->dy = NULL;
+    l->dy_is_chunk = false;
+    for (int i = 0; i < call->input_count; i++) {
+        const tg_tensor *x = call->inputs[i];
+        /* an input that broadcasts to y and has as many values differs from y only in axes of size 1 */
+        l->values[i] = ignores >> i & 1 ? NULL : tg_values(x);
+        l->is_whole[i] = !l->values[i] || (x->dtype == l->dtype && x->contiguous && x->count == count);
+        if (!l->is_whole[i]) {
+            l->walks[i] = tg_walk_broadcast(x, shape);
+            width = least(width, l->walks[i].size[l->walks[i].rank - 1]);
+            copies = copies || x->dtype != l->dtype || tg_walk_stride(&l->walks[i]) != 1;
+        }
+    }
+    copies = copies || width < least(count, LONG_ROW);
+    l->most = copies ? CHUNK : count;
+    l->period = width >= LONG_ROW || width == 0 ? width : CHUNK / width * width;
+}
+
+/* ---- chunks ---- */
+
+void KERNEL(tg_elementwise_part)(const tg_elementwise_call *l, tg_chunk_kernel *kernel, int64_t begin, int64_t end,
+                                 void *out)
+{
+    const int inputs = l->call->input_count;
+    const int64_t value_size = (int64_t)tg_size_of(l->dtype);
+    const int64_t size = l->dy ? (int64_t)sizeof(real) : (int64_t)tg_size_of(l->call->outputs[0]->dtype);
+    copy copies[TG_ELEMENTWISE_INPUTS];
+    tg_cursor at[TG_ELEMENTWISE_INPUTS];
+    tg_chunk k = {.n = 0};
+    if (l->call->attributes) {
+        k.numbers = *(const tg_numbers *)l->call->attributes;
+    }
+    for (int i = 0; i < inputs; i++) {
+        if (!l->is_whole[i]) {
+            at[i] = tg_walk_begin(&l->walks[i], begin);
+            copies[i].repeated = 0;
+        }
+    }
+    for (int64_t first = begin; first < end; first += k.n) {
+        k.n = least(end - first, least(l->dy_is_chunk ? CHUNK : l->most, l->period - first % l->period));
+        for (int i = 0; i < inputs; i++) {
+            if (!l->is_whole[i]) {
+                k.in[i] = next_values(&l->walks[i], &at[i], l->call->inputs[i], l->dtype, k.n, &copies[i]);
+            } else if (l->values[i]) {
+                k.in[i] = (const char *)l->values[i] + first * value_size;
+            }
+        }
+        if (l->y) {
+            k.y = (const real *)l->y + first;
+        }
+        if (l->dy) {
+            k.dy = (const real *)l->dy + (l->dy_is_chunk ? 0 : first);
+        }
+        k.out = (char *)out + (first - begin) * size;
+        kernel(&k);
+    }
 }
 
 /* Adds n values to a gradient, which never overlaps them. */
-static inline void add_values(real *restrict dx, int64_t n, const real *restrict in)
+static void add_values(real *restrict dx, int64_t n, const real *restrict in)
 {
     for (int64_t i = 0; i < n; i++) {
         dx[i] += in[i];
     }
 }
 
-/* ---- one call ---- */
-
-/* Where the results of a kernel go: y, or the gradient of one input. */
-typedef struct target {
-    tg_chunk_kernel *kernel; /* NULL: the gradient is dy itself */
-    void *out;               /* its first value is that of y at `origin` */
-    int64_t origin, size;    /* of a value in bytes */
-    bool add;                /* results are added to out, instead of written */
-} target;
-
-/* What is computed for each chunk, while its inputs are in the cache. */
-typedef struct targets {
-    int count;
-    target list[TG_ELEMENTWISE_INPUTS];
-    int64_t most; /* values of a chunk */
-} targets;
-
-typedef struct loop {
-    const tg_op_call *call;
-    chunk_inputs inputs;
-    const real *y, *dy; /* NULL in the forward pass */
-    targets targets;
-} loop;
-
-static inline void run_target(const target *t, tg_chunk *k, int64_t begin)
+void KERNEL(tg_elementwise_add)(const tg_elementwise_call *l, tg_chunk_kernel *kernel, int64_t begin, int64_t end,
+                                void *dx)
 {
-    void *out = (char *)t->out + (begin - t->origin) * t->size;
-    real result[CHUNK];
-    k->out = t->add ? result : out;
-    if (t->kernel) {
-        t->kernel(k);
-    } else if (!t->add) {
-        memcpy(out, k->dy, (size_t)k->n * sizeof(real));
-    }
-    if (t->add) {
-        add_values(out, k->n, t->kernel ? result : k->dy);
+    real gradients[CHUNK];
+    for (int64_t first = begin, n; first < end; first += n) {
+        n = least(end - first, CHUNK);
+        KERNEL(tg_elementwise_part)(l, kernel, first, first + n, gradients);
+        add_values((real *)dx + (first - begin), n, gradients);
     }
 }
 
-/* Begins to fetch the memory of results, while the inputs are copied. */
-static inline void prefetch_results(const targets *t, int64_t begin, int64_t n)
-{
-    for (int i = 0; i < t->count; i++) {
-        const target *to = &t->list[i];
-        const char *out = (const char *)to->out + (begin - to->origin) * to->size;
-        for (int64_t at = 0; at < n * to->size; at += 64) {
-            __builtin_prefetch(out + at, 1);
-        }
-    }
-}
+/* ---- whole tensors ---- */
 
-/* Computes `rows` chunks of n values, which are step[i] apart in input i. The copied inputs of one chunk are in row
- * `row` of a tile, or in none (-1). */
-static void run_rows(const loop *l, const targets *t, chunk_buffers *b, int64_t begin, int64_t n, int row, int64_t rows,
-                     const int64_t *step)
-{
-    const uint32_t single = l->inputs.single >= 0 ? 1U << l->inputs.single : 0;
-    tg_chunk k = {.n = n, .single = single, .attributes = l->call->attributes};
-    if (!l->inputs.none_copied && n <= FEW_COPIED && row < 0) {
-        prefetch_results(t, begin, n);
-    }
-    for (int i = 0; i < l->inputs.count; i++) {
-        k.in[i] = input_at(&l->inputs, i, b, begin, n, row);
-    }
-    for (int64_t at = begin;;) {
-        if (l->dy) {
-            k.y = l->y + at;
-            k.dy = l->dy + at;
-        }
-        for (int i = 0; i < t->count; i++) {
-            run_target(&t->list[i], &k, at);
-        }
-        at += n;
-        if (at == begin + rows * n) {
-            return;
-        }
-        for (int i = 0; i < l->inputs.count; i++) {
-            k.in[i] = k.in[i] ? (const real *)k.in[i] + step[i] : NULL;
-        }
-    }
-}
-
-static void run_tile(const loop *l, const targets *t, chunk_buffers *b, int64_t begin)
-{
-    const int64_t width = l->inputs.tile_width, row_width = l->inputs.width;
-    for (int64_t column = 0, n; column < width; column += n) {
-        /* a chunk ends where the tile does, or a row of another input */
-        int64_t left = width - column, row_left = row_width - column % row_width;
-        n = left < TILE_COLUMNS ? left : TILE_COLUMNS;
-        n = row_left < n ? row_left : n;
-        for (int row = 0; row < TILE_ROWS; row++) {
-            prefetch_results(t, begin + row * width + column, n);
-        }
-        copy_tiles(&l->inputs, b, begin + column, n);
-        for (int row = 0; row < TILE_ROWS; row++) {
-            run_rows(l, t, b, begin + row * width + column, n, row, 1, NULL);
-        }
-    }
-}
-
-/* Computes the values begin .. end - 1, in tiles, or in chunks that end where rows do. */
-static void run_chunks(const loop *l, const targets *t, int64_t begin, int64_t end)
-{
-    chunk_buffers b;
-    chunk_buffers_begin(&b, l->inputs.count);
-    int64_t width = l->inputs.width, row_end = begin - begin % width;
-    for (int64_t at = begin, n; at < end; at += n) {
-        const int64_t tiled = tile_rows(&l->inputs, at, end);
-        if (tiled > 0) {
-            n = tiled * l->inputs.tile_width;
-            run_tile(l, t, &b, at);
-            continue;
-        }
-        while (row_end <= at) {
-            row_end += width;
-        }
-        n = row_end < end ? row_end - at : end - at;
-        n = n < t->most ? n : t->most;
-        int64_t rows = 1, step[TG_ELEMENTWISE_INPUTS];
-        if (l->inputs.none_copied && n == width) {
-            rows = rows_together(&l->inputs, &b, at, (end - at) / n, step);
-        }
-        run_rows(l, t, &b, at, n, -1, rows, step);
-        n *= rows;
-    }
-}
-
-static void run_range(void *context, int64_t begin, int64_t end)
-{
-    const loop *l = context;
-    run_chunks(l, &l->targets, begin, end);
-}
-
-static void run_threads(loop *l, int64_t count)
-{
-    bool adds = false;
-    for (int i = 0; i < l->targets.count; i++) {
-        adds = adds || (l->targets.list[i].add && l->targets.list[i].kernel);
-    }
-    const int64_t most = l->inputs.none_copied ? MOST_COPIED : l->inputs.most;
-    l->targets.most = adds && most > CHUNK ? CHUNK : most;
-    if (l->targets.count == 1 && !adds && l->inputs.none_copied) {
-        l->targets.most = count; /* no buffer is needed, so a row is one chunk */
-    }
-    if (count < TG_GRAIN) {
-        run_range(l, 0, count);
-    } else {
-        tg_parallel_for(count, TG_GRAIN, run_range, l);
-    }
-}
-
-/* ---- gradients of broadcast inputs ---- */
-
-typedef struct part {
-    const loop *loop;
+/* What threads divide. */
+typedef struct task {
+    const tg_elementwise_call *l;
     tg_chunk_kernel *kernel;
-} part;
+    void *out;
+    int64_t size; /* of a value in bytes */
+    bool add;
+} task;
+
+static void run_part(void *context, int64_t begin, int64_t end)
+{
+    const task *t = context;
+    char *out = (char *)t->out + begin * t->size;
+    if (t->add && !t->kernel) {
+        add_values((real *)out, end - begin, (const real *)t->l->dy + begin);
+    } else if (t->add) {
+        KERNEL(tg_elementwise_add)(t->l, t->kernel, begin, end, out);
+    } else {
+        KERNEL(tg_elementwise_part)(t->l, t->kernel, begin, end, out);
+    }
+}
+
+void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
+{
+    const tg_tensor *y = call->outputs[0];
+    const tg_shape shape = tg_shape_of(y);
+    tg_elementwise_call l; /* set field by field: zeroing the walks would take time */
+    KERNEL(tg_elementwise_set)(&l, call, &shape, 0);
+    task t = {&l, l.kernels->forward, tg_values(y), (int64_t)tg_size_of(y->dtype), false};
+    tg_parallel_for(y->count, TG_GRAIN, run_part, &t);
+}
 
 static void gradient_part(const void *context, int64_t begin, int64_t n, void *out)
 {
-    const part *p = context;
-    targets one = {.count = 1, .list = {{p->kernel, out, begin, sizeof(real), false}}, .most = CHUNK};
-    run_chunks(p->loop, &one, begin, begin + n);
+    const task *t = context;
+    KERNEL(tg_elementwise_part)(t->l, t->kernel, begin, begin + n, out);
 }
 
-static void sum_repeated(const loop *l, int i, tg_chunk_kernel *kernel)
+/* Sums the gradients of input i, which was broadcast. */
+static void sum_repeated(const task *t, int i)
 {
-    const tg_op_call *call = l->call;
+    const tg_op_call *call = t->l->call;
     const tg_tensor *x = call->inputs[i];
-    const part p = {l, kernel};
     tg_shape shape = tg_shape_of(call->outputs[0]), own = tg_shape_of(x);
     int64_t contiguous[TG_MAX_RANK], strides[TG_MAX_RANK];
     tg_contiguous_strides(&own, contiguous);
@@ -206,154 +272,28 @@ static void sum_repeated(const loop *l, int i, tg_chunk_kernel *kernel)
         strides[axis] = from < 0 || x->shape[from] == 1 ? 0 : contiguous[from];
     }
     KERNEL(tg_sum_repeated)
-    (&shape, strides, kernel ? gradient_part : NULL, kernel ? (const void *)&p : l->dy, call->overwrite[i],
-     call->input_gradients[i]);
-}
-
-/* ---- whole tensors ---- */
-
-/* Returns the kernel of the gradient of input i; NULL if that is dy itself. */
-static tg_chunk_kernel *gradient_kernel(const tg_op_call *call, int i)
-{
-    return call->op->passes_gradient >> i & 1 ? NULL : KERNEL(tg_elementwise_kernels_of)(call)->gradient[i];
-}
-
-/* Returns whether the call is one chunk of plain inputs, and fills in k. Most calls of small models are one: for four
- * values the general loop would cost more than the op. Shapes need not be compared: an input that broadcasts to y and
- * has as many values as y differs from y only in axes of size 1. */
-static bool is_one_chunk(const tg_op_call *call, tg_chunk *k)
-{
-    const tg_tensor *y = call->outputs[0];
-    if (y->count > CHUNK) {
-        return false;
-    }
-    for (int i = 0; i < call->input_count; i++) {
-        const tg_tensor *x = call->inputs[i];
-        if (x->dtype != REAL_DTYPE || !x->contiguous || x->count != y->count) {
-            return false;
-        }
-        k->in[i] = tg_values(x);
-    }
-    k->n = y->count;
-    k->single = 0;
-    k->attributes = call->attributes;
-    return true;
-}
-
-static void backward_of_one_chunk(const tg_op_call *call, tg_chunk *k)
-{
-    k->y = tg_values(call->outputs[0]);
-    k->dy = call->output_gradients[0];
-    for (int i = 0; i < call->input_count; i++) {
-        if (call->input_gradients[i]) {
-            target t = {gradient_kernel(call, i), call->input_gradients[i], 0, sizeof(real), !call->overwrite[i]};
-            run_target(&t, k, 0);
-        }
-    }
-}
-
-/* ---- masks of masks ---- */
-
-typedef struct mask_loop {
-    const tg_op_call *call;
-    tg_chunk_kernel *kernel;
-    bool is_plain; /* all inputs have y's layout */
-    tg_walk walks[TG_ELEMENTWISE_INPUTS];
-} mask_loop;
-
-static void combine_range(void *context, int64_t begin, int64_t end)
-{
-    const mask_loop *l = context;
-    const int inputs = l->call->input_count;
-    uint8_t copies[TG_ELEMENTWISE_INPUTS][MOST_COPIED];
-    tg_cursor at[TG_ELEMENTWISE_INPUTS];
-    for (int i = 0; i < inputs && !l->is_plain; i++) {
-        at[i] = tg_walk_begin(&l->walks[i], begin);
-    }
-    for (int64_t first = begin, n; first < end; first += n) {
-        n = l->is_plain || end - first < MOST_COPIED ? end - first : MOST_COPIED;
-        tg_chunk k = {.n = n, .out = (uint8_t *)tg_values(l->call->outputs[0]) + first};
-        for (int i = 0; i < inputs; i++) {
-            const tg_tensor *x = l->call->inputs[i];
-            k.in[i] = copies[i];
-            if (tg_walk_is_plain(&l->walks[i])) {
-                k.in[i] = (const uint8_t *)tg_values(x) + first;
-            } else {
-                KERNEL(tg_chunk_gather_mask)(&l->walks[i], x, &at[i], n, copies[i]);
-            }
-        }
-        l->kernel(&k);
-    }
-}
-
-/* Computes y byte by byte, if the inputs are masks. */
-static bool combine_masks(const tg_op_call *call)
-{
-    mask_loop l = {.call = call, .kernel = KERNEL(tg_elementwise_kernels_of)(call)->masks, .is_plain = true};
-    const tg_shape shape = tg_shape_of(call->outputs[0]);
-    for (int i = 0; i < call->input_count; i++) {
-        if (call->inputs[i]->dtype != TG_U8) {
-            return false;
-        }
-        l.walks[i] = tg_walk_broadcast(call->inputs[i], &shape);
-        l.is_plain = l.is_plain && tg_walk_is_plain(&l.walks[i]);
-    }
-    tg_parallel_for(call->outputs[0]->count, 8 * TG_GRAIN, combine_range, &l);
-    return true;
-}
-
-void KERNEL(tg_elementwise_forward)(const tg_op_call *call)
-{
-    tg_tensor *y = call->outputs[0];
-    tg_chunk one;
-    if (KERNEL(tg_elementwise_kernels_of)(call)->masks && combine_masks(call)) {
-        return;
-    }
-    if (is_one_chunk(call, &one)) {
-        one.out = tg_values(y);
-        KERNEL(tg_elementwise_kernels_of)(call)->forward(&one);
-        return;
-    }
-    loop l; /* set field by field: zeroing the walks would take time */
-    l.call = call;
-    l.y = l.dy = NULL;
-    const tg_elementwise_kernels *kernels = KERNEL(tg_elementwise_kernels_of)(call);
-    l.targets.count = 1;
-    l.targets.list[0] = (target){kernels->forward, tg_values(y), 0, (int64_t)tg_size_of(y->dtype), false};
-    set_inputs(&l.inputs, call, 0, kernels->takes_value);
-    if (y->dtype == REAL_DTYPE) {
-        copy_only_tiled(&l.inputs, y);
-    }
-    run_threads(&l, y->count);
+    (&shape, strides, t->kernel ? gradient_part : NULL, t->kernel ? (const void *)t : t->l->dy, !t->add, t->out);
 }
 
 void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
 {
     const tg_tensor *y = call->outputs[0];
-    tg_chunk one;
-    if (is_one_chunk(call, &one)) {
-        backward_of_one_chunk(call, &one);
-        return;
-    }
-    loop l;
-    l.call = call;
+    const tg_shape shape = tg_shape_of(y);
+    tg_elementwise_call l;
+    KERNEL(tg_elementwise_set)(&l, call, &shape, call->op->backward_ignores_inputs);
     l.y = tg_values(y);
     l.dy = call->output_gradients[0];
-    l.targets.count = 0;
-    const bool only_first = call->input_count == 2 && !call->input_gradients[1];
-    const bool ignores_first = only_first && KERNEL(tg_elementwise_kernels_of)(call)->is_linear;
-    set_inputs(&l.inputs, call, call->op->backward_ignores_inputs | ignores_first, false);
     for (int i = 0; i < call->input_count; i++) {
-        void *dx = call->input_gradients[i];
-        tg_chunk_kernel *kernel = gradient_kernel(call, i);
-        if (dx && call->inputs[i]->count != y->count) {
-            sum_repeated(&l, i, kernel);
-        } else if (dx) {
-            l.targets.list[l.targets.count++] = (target){kernel, dx, 0, sizeof(real), !call->overwrite[i]};
+        task t = {&l, l.kernels->gradient[i], call->input_gradients[i], sizeof(real), !call->overwrite[i]};
+        const bool is_repeated = call->inputs[i]->count != y->count;
+        if (call->op->passes_gradient >> i & 1 && (t.add || is_repeated)) {
+            t.kernel = NULL; /* the gradient is dy itself */
         }
-    }
-    if (l.targets.count > 0) {
-        run_threads(&l, y->count);
+        if (t.out && is_repeated) {
+            sum_repeated(&t, i);
+        } else if (t.out) {
+            tg_parallel_for(y->count, TG_GRAIN, run_part, &t);
+        }
     }
 }
 

@@ -14,15 +14,9 @@ static inline real neg_gradient(real dy)
     return -dy;
 }
 
-TG_LOOP_1(neg_gradient, dy);
-TG_FUNCTION_OF_NEITHER(neg_op, "neg", neg_value, neg_gradient_loop);
-
-#ifdef TG_ONCE
-tg_tensor *tg_neg(tg_tape *t, tg_tensor *x)
-{
-    return tg_apply(t, &neg_op.op, &x, 1, NULL, 0, NULL);
-}
-#endif
+TG_LOOP(neg_value, a[i]);
+TG_LOOP(neg_gradient, dy[i]);
+TG_FUNCTION_OF_ONE(neg, TG_OP_ALL, TG_OP_ALL, neg_gradient_loop);
 
 /* y = e^x, dx += dy y */
 static inline real exp_value(real x)
@@ -35,14 +29,9 @@ static inline real exp_gradient(real y, real dy)
     return dy * y;
 }
 
-TG_FUNCTION_OF_OUTPUT(exp_op, "exp", exp_value, exp_gradient);
-
-#ifdef TG_ONCE
-tg_tensor *tg_exp(tg_tape *t, tg_tensor *x)
-{
-    return tg_apply(t, &exp_op.op, &x, 1, NULL, 0, NULL);
-}
-#endif
+TG_LOOP(exp_value, a[i]);
+TG_LOOP(exp_gradient, y[i], dy[i]);
+TG_FUNCTION_OF_ONE(exp, TG_OP_ALL, 0, exp_gradient_loop);
 
 /* y = ln x, dx += dy / x */
 static inline real log_value(real x)
@@ -55,14 +44,9 @@ static inline real log_gradient(real x, real dy)
     return dy / x;
 }
 
-TG_FUNCTION_OF_INPUT(log_op, "log", log_value, log_gradient);
-
-#ifdef TG_ONCE
-tg_tensor *tg_log(tg_tape *t, tg_tensor *x)
-{
-    return tg_apply(t, &log_op.op, &x, 1, NULL, 0, NULL);
-}
-#endif
+TG_LOOP(log_value, a[i]);
+TG_LOOP(log_gradient, a[i], dy[i]);
+TG_FUNCTION_OF_ONE(log, 0, TG_OP_ALL, log_gradient_loop);
 
 /* y = x^(1/2), dx += dy / (2 y) */
 static inline real sqrt_value(real x)
@@ -75,14 +59,9 @@ static inline real sqrt_gradient(real y, real dy)
     return dy / (2 * y);
 }
 
-TG_FUNCTION_OF_OUTPUT(sqrt_op, "sqrt", sqrt_value, sqrt_gradient);
-
-#ifdef TG_ONCE
-tg_tensor *tg_sqrt(tg_tape *t, tg_tensor *x)
-{
-    return tg_apply(t, &sqrt_op.op, &x, 1, NULL, 0, NULL);
-}
-#endif
+TG_LOOP(sqrt_value, a[i]);
+TG_LOOP(sqrt_gradient, y[i], dy[i]);
+TG_FUNCTION_OF_ONE(sqrt, TG_OP_ALL, 0, sqrt_gradient_loop);
 
 /* y = sin x, dx += dy cos x */
 static void sin_value_loop(const tg_chunk *k)
@@ -109,15 +88,7 @@ static void sin_gradient_loop(const tg_chunk *k)
     turn_gradient(k, true, 1);
 }
 
-TG_ELEMENTWISE_KERNELS(sin_op, sin_value_loop, sin_gradient_loop);
-TG_FUNCTION_OP(sin_op, "sin", 0, TG_OP_ALL);
-
-#ifdef TG_ONCE
-tg_tensor *tg_sin(tg_tape *t, tg_tensor *x)
-{
-    return tg_apply(t, &sin_op.op, &x, 1, NULL, 0, NULL);
-}
-#endif
+TG_FUNCTION_OF_ONE(sin, 0, TG_OP_ALL, sin_gradient_loop);
 
 /* y = cos x, dx += -dy sin x */
 static void cos_value_loop(const tg_chunk *k)
@@ -130,15 +101,7 @@ static void cos_gradient_loop(const tg_chunk *k)
     turn_gradient(k, false, -1);
 }
 
-TG_ELEMENTWISE_KERNELS(cos_op, cos_value_loop, cos_gradient_loop);
-TG_FUNCTION_OP(cos_op, "cos", 0, TG_OP_ALL);
-
-#ifdef TG_ONCE
-tg_tensor *tg_cos(tg_tape *t, tg_tensor *x)
-{
-    return tg_apply(t, &cos_op.op, &x, 1, NULL, 0, NULL);
-}
-#endif
+TG_FUNCTION_OF_ONE(cos, 0, TG_OP_ALL, cos_gradient_loop);
 
 /* y = |x|, dx += dy sign(x) */
 static inline real abs_value(real x)
@@ -151,14 +114,9 @@ static inline real abs_gradient(real x, real dy)
     return x > 0 ? dy : x < 0 ? -dy : 0;
 }
 
-TG_FUNCTION_OF_INPUT(abs_op, "abs", abs_value, abs_gradient);
-
-#ifdef TG_ONCE
-tg_tensor *tg_abs(tg_tape *t, tg_tensor *x)
-{
-    return tg_apply(t, &abs_op.op, &x, 1, NULL, 0, NULL);
-}
-#endif
+TG_LOOP(abs_value, a[i]);
+TG_LOOP(abs_gradient, a[i], dy[i]);
+TG_FUNCTION_OF_ONE(abs, 0, TG_OP_ALL, abs_gradient_loop);
 
 /* ---- functions that are constant between their steps: dx += 0 ---- */
 
@@ -173,14 +131,8 @@ static inline real sign_value(real x)
     return x > 0 ? 1 : x < 0 ? -1 : 0;
 }
 
-TG_FUNCTION_OF_NEITHER(sign_op, "sign", sign_value, zero_gradient);
-
-#ifdef TG_ONCE
-tg_tensor *tg_sign(tg_tape *t, tg_tensor *x)
-{
-    return tg_apply(t, &sign_op.op, &x, 1, NULL, 0, NULL);
-}
-#endif
+TG_LOOP(sign_value, a[i]);
+TG_FUNCTION_OF_ONE(sign, TG_OP_ALL, TG_OP_ALL, zero_gradient);
 
 /* y = the nearest whole number; halves go to the even one */
 static inline real round_value(real x)
@@ -188,14 +140,8 @@ static inline real round_value(real x)
     return REAL(nearbyint)(x);
 }
 
-TG_FUNCTION_OF_NEITHER(round_op, "round", round_value, zero_gradient);
-
-#ifdef TG_ONCE
-tg_tensor *tg_round(tg_tape *t, tg_tensor *x)
-{
-    return tg_apply(t, &round_op.op, &x, 1, NULL, 0, NULL);
-}
-#endif
+TG_LOOP(round_value, a[i]);
+TG_FUNCTION_OF_ONE(round, TG_OP_ALL, TG_OP_ALL, zero_gradient);
 
 /* y = the largest whole number that is not above x */
 static inline real floor_value(real x)
@@ -203,11 +149,5 @@ static inline real floor_value(real x)
     return REAL(floor)(x);
 }
 
-TG_FUNCTION_OF_NEITHER(floor_op, "floor", floor_value, zero_gradient);
-
-#ifdef TG_ONCE
-tg_tensor *tg_floor(tg_tape *t, tg_tensor *x)
-{
-    return tg_apply(t, &floor_op.op, &x, 1, NULL, 0, NULL);
-}
-#endif
+TG_LOOP(floor_value, a[i]);
+TG_FUNCTION_OF_ONE(floor, TG_OP_ALL, TG_OP_ALL, zero_gradient);

@@ -14,45 +14,34 @@
 #include "ops/loss/pointwise.h"
 
 /* Returns log(1 + e^-x), which is -log(sigmoid(x)). */
-static real softplus_of_negative(real x)
+static inline real softplus_of_negative(real x)
 {
     return (x < 0 ? -x : 0) + softplus_tail(x);
 }
 
-static void binary_cross_entropy_loss(const tg_chunk *k)
+static inline real binary_cross_entropy_value(real x, real t, real w, real p)
 {
-    const real *x = k->in[0], *t = k->in[1], *w = k->in[2], *p = k->in[3];
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real s = 1 + (p[i] - 1) * t[i];
-        out[i] = normal_or_zero(w[i] * ((1 - t[i]) * x[i] + s * softplus_of_negative(x[i])));
-    }
+    real s = 1 + (p - 1) * t;
+    return normal_or_zero(w * ((1 - t) * x + s * softplus_of_negative(x)));
 }
 
-static void logits_gradient(const tg_chunk *k)
+static inline real logits_gradient(real x, real t, real w, real p, real dy)
 {
-    const real *x = k->in[0], *t = k->in[1], *w = k->in[2], *p = k->in[3], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real s = 1 + (p[i] - 1) * t[i];
-        out[i] = normal_or_zero(w[i] * dy[i] * (s / (1 + EXP(-x[i])) - p[i] * t[i]));
-    }
+    real s = 1 + (p - 1) * t;
+    return normal_or_zero(w * dy * (s / (1 + EXP(-x)) - p * t));
 }
 
-static void target_gradient(const tg_chunk *k)
+static inline real target_gradient(real x, real w, real p, real dy)
 {
-    const real *x = k->in[0], *w = k->in[2], *p = k->in[3], *dy = k->dy;
-    real *out = k->out;
-    for (int64_t i = 0; i < k->n; i++) {
-        real rest = softplus_tail(x[i]);
-        out[i] = w[i] * dy[i] * ((p[i] - 1) * rest - (x[i] < 0 ? p[i] * x[i] : x[i]));
-    }
+    real rest = softplus_tail(x);
+    return w * dy * ((p - 1) * rest - (x < 0 ? p * x : x));
 }
 
-TG_ELEMENTWISE_KERNELS(binary_cross_entropy_op, binary_cross_entropy_loss, logits_gradient, target_gradient);
+TG_LOOP(binary_cross_entropy_value, a[i], b[i], c[i], d[i]);
+TG_LOOP(logits_gradient, a[i], b[i], c[i], d[i], dy[i]);
+TG_LOOP(target_gradient, a[i], c[i], d[i], dy[i]);
 
 #ifdef TG_ONCE
-
 /* Checks that an input broadcasts to the logits, and has no gradient. */
 static bool check_weight(tg_op_call *call, int input, const char *name)
 {
@@ -72,11 +61,14 @@ static bool binary_cross_entropy_shape(tg_op_call *call)
     return tg_loss_check_reduction(call, a->reduction, false) && tg_loss_shape(call, 2) &&
            check_weight(call, 2, "weight") && check_weight(call, 3, "pos_weight");
 }
+#endif
 
-static const tg_elementwise binary_cross_entropy_op = {
-    TG_POINTWISE_LOSS("binary_cross_entropy_with_logits", binary_cross_entropy_op, binary_cross_entropy_shape, "logits",
-                      "target", "weight", "pos_weight")};
+TG_ELEMENTWISE(binary_cross_entropy, tg_loss, binary_cross_entropy_value_loop, logits_gradient_loop,
+               target_gradient_loop, NULL, .op.name = "binary_cross_entropy_with_logits",
+               .op.shape = binary_cross_entropy_shape, .op.input_names = {"logits", "target", "weight", "pos_weight"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
+#ifdef TG_ONCE
 static const char mark[] = "tg_binary_cross_entropy_with_logits_config_default";
 
 tg_binary_cross_entropy_with_logits_config tg_binary_cross_entropy_with_logits_config_default(void)
@@ -100,5 +92,4 @@ tg_tensor *tg_binary_cross_entropy_with_logits(tg_tape *t, tg_tensor *logits, tg
     tg_loss_attributes a = {.reduction = c.reduction};
     return tg_tape_end(t, &point, tg_apply(t, op, inputs, 4, &a, sizeof a, NULL));
 }
-
 #endif

@@ -20,7 +20,7 @@ static tg_tensor *apply_loss(tg_tape *t, const tg_elementwise *op, tg_tensor *x,
                              tg_reduction reduction)
 {
     tg_tensor *inputs[] = {x, target};
-    tg_loss_attributes a = {reduction, number};
+    tg_loss_attributes a = {{.p = number}, reduction};
     return tg_apply(t, &op->op, inputs, 2, &a, sizeof a, NULL);
 }
 
@@ -55,15 +55,14 @@ static inline real mse_loss_gradient_target(real x, real t, real dy)
     return -mse_loss_gradient(x, t, dy);
 }
 
-TG_LOOP_2(mse_loss_value, in[0], in[1]);
-TG_LOOP_3(mse_loss_gradient, in[0], in[1], dy);
-TG_LOOP_3(mse_loss_gradient_target, in[0], in[1], dy);
-TG_ELEMENTWISE_KERNELS(mse_loss_op, mse_loss_value_loop, mse_loss_gradient_loop, mse_loss_gradient_target_loop);
+TG_LOOP(mse_loss_value, a[i], b[i]);
+TG_LOOP(mse_loss_gradient, a[i], b[i], dy[i]);
+TG_LOOP(mse_loss_gradient_target, a[i], b[i], dy[i]);
+TG_ELEMENTWISE(mse_loss, tg_loss, mse_loss_value_loop, mse_loss_gradient_loop, mse_loss_gradient_target_loop, NULL,
+               .op.name = "mse_loss", .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const tg_elementwise mse_loss_op = {
-    TG_POINTWISE_LOSS("mse_loss", mse_loss_op, loss_shape, "prediction", "target")};
-
 tg_tensor *tg_mse_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
 {
     return apply_loss(t, &mse_loss_op, prediction, target, 0, reduction);
@@ -86,14 +85,14 @@ static inline real l1_loss_gradient_target(real x, real t, real dy)
     return -l1_loss_gradient(x, t, dy);
 }
 
-TG_LOOP_2(l1_loss_value, in[0], in[1]);
-TG_LOOP_3(l1_loss_gradient, in[0], in[1], dy);
-TG_LOOP_3(l1_loss_gradient_target, in[0], in[1], dy);
-TG_ELEMENTWISE_KERNELS(l1_loss_op, l1_loss_value_loop, l1_loss_gradient_loop, l1_loss_gradient_target_loop);
+TG_LOOP(l1_loss_value, a[i], b[i]);
+TG_LOOP(l1_loss_gradient, a[i], b[i], dy[i]);
+TG_LOOP(l1_loss_gradient_target, a[i], b[i], dy[i]);
+TG_ELEMENTWISE(l1_loss, tg_loss, l1_loss_value_loop, l1_loss_gradient_loop, l1_loss_gradient_target_loop, NULL,
+               .op.name = "l1_loss", .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const tg_elementwise l1_loss_op = {TG_POINTWISE_LOSS("l1_loss", l1_loss_op, loss_shape, "prediction", "target")};
-
 tg_tensor *tg_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
 {
     return apply_loss(t, &l1_loss_op, prediction, target, 0, reduction);
@@ -101,34 +100,32 @@ tg_tensor *tg_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_r
 #endif
 
 /* l = (x - t)^2 / (2 beta) where |x - t| < beta, else |x - t| - beta / 2. A beta of 0 gives l1_loss. */
-static inline real smooth_l1_loss_value(real x, real t, tg_loss_attributes loss)
+static inline real smooth_l1_loss_value(real x, real t, double beta_option)
 {
-    const real z = REAL(fabs)(x - t), beta = (real)loss.number;
+    const real z = REAL(fabs)(x - t), beta = (real)beta_option;
     return z < beta ? (real)0.5 * z * z / beta : z - (real)0.5 * beta;
 }
 
-static inline real smooth_l1_loss_gradient(real x, real t, real dy, tg_loss_attributes loss)
+static inline real smooth_l1_loss_gradient(real x, real t, real dy, double beta_option)
 {
-    const real d = x - t, beta = (real)loss.number;
+    const real d = x - t, beta = (real)beta_option;
     /* a NaN stays, except in l1_loss */
     return (beta > 0 && !(REAL(fabs)(d) >= beta) ? d / beta : sign_of(d)) * dy;
 }
 
-static inline real smooth_l1_loss_gradient_target(real x, real t, real dy, tg_loss_attributes loss)
+static inline real smooth_l1_loss_gradient_target(real x, real t, real dy, double beta_option)
 {
-    return -smooth_l1_loss_gradient(x, t, dy, loss);
+    return -smooth_l1_loss_gradient(x, t, dy, beta_option);
 }
 
-TG_LOOP_2_WITH(tg_loss_attributes, smooth_l1_loss_value, in[0], in[1]);
-TG_LOOP_3_WITH(tg_loss_attributes, smooth_l1_loss_gradient, in[0], in[1], dy);
-TG_LOOP_3_WITH(tg_loss_attributes, smooth_l1_loss_gradient_target, in[0], in[1], dy);
-TG_ELEMENTWISE_KERNELS(smooth_l1_loss_op, smooth_l1_loss_value_loop, smooth_l1_loss_gradient_loop,
-                       smooth_l1_loss_gradient_target_loop);
+TG_LOOP(smooth_l1_loss_value, a[i], b[i], p);
+TG_LOOP(smooth_l1_loss_gradient, a[i], b[i], dy[i], p);
+TG_LOOP(smooth_l1_loss_gradient_target, a[i], b[i], dy[i], p);
+TG_ELEMENTWISE(smooth_l1_loss, tg_loss, smooth_l1_loss_value_loop, smooth_l1_loss_gradient_loop,
+               smooth_l1_loss_gradient_target_loop, NULL, .op.name = "smooth_l1_loss", .op.shape = loss_shape,
+               .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const tg_elementwise smooth_l1_loss_op = {
-    TG_POINTWISE_LOSS("smooth_l1_loss", smooth_l1_loss_op, loss_shape, "prediction", "target")};
-
 static const char smooth_l1_mark[] = "tg_smooth_l1_loss_config_default";
 
 tg_smooth_l1_loss_config tg_smooth_l1_loss_config_default(void)
@@ -150,32 +147,31 @@ tg_tensor *tg_smooth_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *targe
 #endif
 
 /* l = (x - t)^2 / 2 where |x - t| <= delta, else delta (|x - t| - delta / 2) */
-static inline real huber_loss_value(real x, real t, tg_loss_attributes loss)
+static inline real huber_loss_value(real x, real t, double delta_option)
 {
-    const real z = REAL(fabs)(x - t), delta = (real)loss.number;
+    const real z = REAL(fabs)(x - t), delta = (real)delta_option;
     return z <= delta ? (real)0.5 * z * z : delta * (z - (real)0.5 * delta);
 }
 
-static inline real huber_loss_gradient(real x, real t, real dy, tg_loss_attributes loss)
+static inline real huber_loss_gradient(real x, real t, real dy, double delta_option)
 {
-    const real d = x - t, delta = (real)loss.number;
+    const real d = x - t, delta = (real)delta_option;
     return (d > delta ? delta : d < -delta ? -delta : d) * dy;
 }
 
-static inline real huber_loss_gradient_target(real x, real t, real dy, tg_loss_attributes loss)
+static inline real huber_loss_gradient_target(real x, real t, real dy, double delta_option)
 {
-    return -huber_loss_gradient(x, t, dy, loss);
+    return -huber_loss_gradient(x, t, dy, delta_option);
 }
 
-TG_LOOP_2_WITH(tg_loss_attributes, huber_loss_value, in[0], in[1]);
-TG_LOOP_3_WITH(tg_loss_attributes, huber_loss_gradient, in[0], in[1], dy);
-TG_LOOP_3_WITH(tg_loss_attributes, huber_loss_gradient_target, in[0], in[1], dy);
-TG_ELEMENTWISE_KERNELS(huber_loss_op, huber_loss_value_loop, huber_loss_gradient_loop, huber_loss_gradient_target_loop);
+TG_LOOP(huber_loss_value, a[i], b[i], p);
+TG_LOOP(huber_loss_gradient, a[i], b[i], dy[i], p);
+TG_LOOP(huber_loss_gradient_target, a[i], b[i], dy[i], p);
+TG_ELEMENTWISE(huber_loss, tg_loss, huber_loss_value_loop, huber_loss_gradient_loop, huber_loss_gradient_target_loop,
+               NULL, .op.name = "huber_loss", .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const tg_elementwise huber_loss_op = {
-    TG_POINTWISE_LOSS("huber_loss", huber_loss_op, loss_shape, "prediction", "target")};
-
 static const char huber_mark[] = "tg_huber_loss_config_default";
 
 tg_huber_loss_config tg_huber_loss_config_default(void)
@@ -214,10 +210,9 @@ static inline real kl_div_gradient_target(real x, real t, real dy)
     return (LOG(t) + t / t - x) * dy;
 }
 
-TG_LOOP_2(kl_div_value, in[0], in[1]);
-TG_LOOP_2(kl_div_gradient, in[1], dy);
-TG_LOOP_3(kl_div_gradient_target, in[0], in[1], dy);
-TG_ELEMENTWISE_KERNELS(kl_div_op, kl_div_value_loop, kl_div_gradient_loop, kl_div_gradient_target_loop);
+TG_LOOP(kl_div_value, a[i], b[i]);
+TG_LOOP(kl_div_gradient, b[i], dy[i]);
+TG_LOOP(kl_div_gradient_target, a[i], b[i], dy[i]);
 
 /* With log_target: l = e^t (t - x) */
 static inline real kl_div_log_value(real x, real t)
@@ -236,10 +231,9 @@ static inline real kl_div_log_gradient_target(real x, real t, real dy)
     return power * ((t - x) * dy) + power * dy;
 }
 
-TG_LOOP_2(kl_div_log_value, in[0], in[1]);
-TG_LOOP_2(kl_div_log_gradient, in[1], dy);
-TG_LOOP_3(kl_div_log_gradient_target, in[0], in[1], dy);
-TG_ELEMENTWISE_KERNELS(kl_div_log_op, kl_div_log_value_loop, kl_div_log_gradient_loop, kl_div_log_gradient_target_loop);
+TG_LOOP(kl_div_log_value, a[i], b[i]);
+TG_LOOP(kl_div_log_gradient, b[i], dy[i]);
+TG_LOOP(kl_div_log_gradient_target, a[i], b[i], dy[i]);
 
 #ifdef TG_ONCE
 static bool kl_div_shape(tg_op_call *call)
@@ -248,10 +242,16 @@ static bool kl_div_shape(tg_op_call *call)
     return tg_loss_check_reduction(call, a->reduction, true) && tg_loss_shape(call, call->input_count);
 }
 
-static const tg_elementwise kl_div_op = {TG_POINTWISE_LOSS("kl_div", kl_div_op, kl_div_shape, "log_probs", "target")};
-static const tg_elementwise kl_div_log_op = {
-    TG_POINTWISE_LOSS("kl_div", kl_div_log_op, kl_div_shape, "log_probs", "target")};
+#endif
 
+TG_ELEMENTWISE(kl_div, tg_loss, kl_div_value_loop, kl_div_gradient_loop, kl_div_gradient_target_loop, NULL,
+               .op.name = "kl_div", .op.shape = kl_div_shape, .op.input_names = {"log_probs", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(kl_div_log, tg_loss, kl_div_log_value_loop, kl_div_log_gradient_loop, kl_div_log_gradient_target_loop,
+               NULL, .op.name = "kl_div", .op.shape = kl_div_shape, .op.input_names = {"log_probs", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
+
+#ifdef TG_ONCE
 static const char kl_div_mark[] = "tg_kl_div_config_default";
 
 tg_kl_div_config tg_kl_div_config_default(void)
@@ -272,21 +272,19 @@ tg_tensor *tg_kl_div(tg_tape *t, tg_tensor *log_probs, tg_tensor *target, const 
 /* ---- hinges ---- */
 
 /* l = x where t = 1, max(0, margin - x) where t = -1, their sum for other t */
-static inline real hinge_embedding_loss_value(real x, real t, tg_loss_attributes loss)
+static inline real hinge_embedding_loss_value(real x, real t, double margin_option)
 {
-    const real margin = (real)loss.number, hinge = margin - x < 0 ? 0 : margin - x;
+    const real margin = (real)margin_option, hinge = margin - x < 0 ? 0 : margin - x;
     return (t != 1 ? hinge : 0) + (t != -1 ? x : 0);
 }
 
-static inline real hinge_embedding_loss_gradient(real x, real t, real dy, tg_loss_attributes loss)
+static inline real hinge_embedding_loss_gradient(real x, real t, real dy, double margin_option)
 {
-    return (t != -1 ? dy : 0) - (t != 1 && (real)loss.number - x >= 0 ? dy : 0);
+    return (t != -1 ? dy : 0) - (t != 1 && (real)margin_option - x >= 0 ? dy : 0);
 }
 
-TG_LOOP_2_WITH(tg_loss_attributes, hinge_embedding_loss_value, in[0], in[1]);
-TG_LOOP_3_WITH(tg_loss_attributes, hinge_embedding_loss_gradient, in[0], in[1], dy);
-TG_ELEMENTWISE_KERNELS(hinge_embedding_loss_op, hinge_embedding_loss_value_loop, hinge_embedding_loss_gradient_loop,
-                       NULL);
+TG_LOOP(hinge_embedding_loss_value, a[i], b[i], p);
+TG_LOOP(hinge_embedding_loss_gradient, a[i], b[i], dy[i], p);
 
 #ifdef TG_ONCE
 static bool hinge_embedding_shape(tg_op_call *call)
@@ -294,9 +292,13 @@ static bool hinge_embedding_shape(tg_op_call *call)
     return tg_loss_expect_constant(call, 1, "target") && loss_shape(call);
 }
 
-static const tg_elementwise hinge_embedding_loss_op = {
-    TG_POINTWISE_LOSS("hinge_embedding_loss", hinge_embedding_loss_op, hinge_embedding_shape, "x", "target")};
+#endif
 
+TG_ELEMENTWISE(hinge_embedding_loss, tg_loss, hinge_embedding_loss_value_loop, hinge_embedding_loss_gradient_loop, NULL,
+               NULL, .op.name = "hinge_embedding_loss", .op.shape = hinge_embedding_shape,
+               .op.input_names = {"x", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
+
+#ifdef TG_ONCE
 static const char hinge_embedding_mark[] = "tg_hinge_embedding_loss_config_default";
 
 tg_hinge_embedding_loss_config tg_hinge_embedding_loss_config_default(void)
@@ -318,40 +320,39 @@ tg_tensor *tg_hinge_embedding_loss(tg_tape *t, tg_tensor *x, tg_tensor *target,
 #endif
 
 /* l = max(0, margin - t (a - b)) */
-static inline real margin_ranking_loss_value(real a, real b, real t, tg_loss_attributes loss)
+static inline real margin_ranking_loss_value(real a, real b, real t, double margin)
 {
-    real value = -t * (a - b) + (real)loss.number;
+    real value = -t * (a - b) + (real)margin;
     return value < 0 ? 0 : value;
 }
 
-static inline real margin_ranking_loss_gradient_a(real a, real b, real t, real dy, tg_loss_attributes loss)
+static inline real margin_ranking_loss_gradient_a(real a, real b, real t, real dy, double margin)
 {
-    real dl = -t * (a - b) + (real)loss.number >= 0 ? dy : 0;
+    real dl = -t * (a - b) + (real)margin >= 0 ? dy : 0;
     return -t * dl;
 }
 
-static inline real margin_ranking_loss_gradient_b(real a, real b, real t, real dy, tg_loss_attributes loss)
+static inline real margin_ranking_loss_gradient_b(real a, real b, real t, real dy, double margin)
 {
-    return -margin_ranking_loss_gradient_a(a, b, t, dy, loss);
+    return -margin_ranking_loss_gradient_a(a, b, t, dy, margin);
 }
 
-static inline real margin_ranking_loss_gradient_target(real a, real b, real t, real dy, tg_loss_attributes loss)
+static inline real margin_ranking_loss_gradient_target(real a, real b, real t, real dy, double margin)
 {
-    real dl = -t * (a - b) + (real)loss.number >= 0 ? dy : 0;
+    real dl = -t * (a - b) + (real)margin >= 0 ? dy : 0;
     return (b - a) * dl;
 }
 
-TG_LOOP_3_WITH(tg_loss_attributes, margin_ranking_loss_value, in[0], in[1], in[2]);
-TG_LOOP_4_WITH(tg_loss_attributes, margin_ranking_loss_gradient_a, in[0], in[1], in[2], dy);
-TG_LOOP_4_WITH(tg_loss_attributes, margin_ranking_loss_gradient_b, in[0], in[1], in[2], dy);
-TG_LOOP_4_WITH(tg_loss_attributes, margin_ranking_loss_gradient_target, in[0], in[1], in[2], dy);
-TG_ELEMENTWISE_KERNELS(margin_ranking_loss_op, margin_ranking_loss_value_loop, margin_ranking_loss_gradient_a_loop,
-                       margin_ranking_loss_gradient_b_loop, margin_ranking_loss_gradient_target_loop);
+TG_LOOP(margin_ranking_loss_value, a[i], b[i], c[i], p);
+TG_LOOP(margin_ranking_loss_gradient_a, a[i], b[i], c[i], dy[i], p);
+TG_LOOP(margin_ranking_loss_gradient_b, a[i], b[i], c[i], dy[i], p);
+TG_LOOP(margin_ranking_loss_gradient_target, a[i], b[i], c[i], dy[i], p);
+TG_ELEMENTWISE(margin_ranking_loss, tg_loss, margin_ranking_loss_value_loop, margin_ranking_loss_gradient_a_loop,
+               margin_ranking_loss_gradient_b_loop, margin_ranking_loss_gradient_target_loop,
+               .op.name = "margin_ranking_loss", .op.shape = loss_shape, .op.input_names = {"a", "b", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const tg_elementwise margin_ranking_loss_op = {
-    TG_POINTWISE_LOSS("margin_ranking_loss", margin_ranking_loss_op, loss_shape, "a", "b", "target")};
-
 static const char margin_ranking_mark[] = "tg_margin_ranking_loss_config_default";
 
 tg_margin_ranking_loss_config tg_margin_ranking_loss_config_default(void)
@@ -367,7 +368,7 @@ tg_tensor *tg_margin_ranking_loss(tg_tape *t, tg_tensor *a, tg_tensor *b, tg_ten
     }
     tg_margin_ranking_loss_config c = given ? *given : tg_margin_ranking_loss_config_default();
     tg_tensor *inputs[] = {a, b, target};
-    tg_loss_attributes attributes = {c.reduction, c.margin};
+    tg_loss_attributes attributes = {{.p = c.margin}, c.reduction};
     return expect_number(t, "margin_ranking_loss", c.margin, isfinite(c.margin), "margin", "finite")
                ? tg_apply(t, &margin_ranking_loss_op.op, inputs, 3, &attributes, sizeof attributes, NULL)
                : NULL;

@@ -8,61 +8,26 @@
  */
 #include "ops/loss/pointwise.h"
 
+#include "base/least.h"
 #include "ops/lanes.h"
 
 typedef struct loss_loop {
-    const tg_op_call *call;
+    tg_elementwise_call elements;
     tg_chunk_kernel *kernel;
-    int64_t count;                        /* of the losses */
-    bool plain[TG_ELEMENTWISE_INPUTS];    /* the input is `real` and has the shape of the losses */
-    tg_walk walks[TG_ELEMENTWISE_INPUTS]; /* of the inputs that are not plain */
-    double *sums;                         /* of each chunk, in the forward pass */
-    real dl;                              /* in backward */
-    real *dx;
+    int64_t count; /* of the losses */
+    double *sums;  /* of each chunk, in the forward pass */
+    real *dx;      /* in backward */
     bool overwrite;
 } loss_loop;
-
-static void set_up(loss_loop *l, const tg_op_call *call)
-{
-    const tg_tensor *first = call->inputs[0];
-    tg_shape shape = tg_shape_of(first);
-    l->call = call;
-    l->count = first->count;
-    for (int i = 0; i < call->input_count; i++) {
-        const tg_tensor *x = call->inputs[i];
-        l->plain[i] = x->dtype == REAL_DTYPE && tg_same_shape(x, first);
-        if (!l->plain[i]) {
-            l->walks[i] = tg_walk_broadcast(x, &shape);
-        }
-    }
-}
-
-/* Returns the inputs of a chunk. Those that are not plain are copied to `gathered`. */
-static tg_chunk chunk_at(const loss_loop *l, int64_t begin, real gathered[][TG_ELEMENTWISE_CHUNK])
-{
-    tg_chunk k = {.n = l->count - begin < TG_ELEMENTWISE_CHUNK ? l->count - begin : TG_ELEMENTWISE_CHUNK,
-                  .attributes = l->call->attributes};
-    for (int i = 0; i < l->call->input_count; i++) {
-        const tg_tensor *x = l->call->inputs[i];
-        k.in[i] = gathered[i];
-        if (l->plain[i]) {
-            k.in[i] = (const real *)tg_values(x) + begin;
-        } else {
-            KERNEL(tg_chunk_gather)(&l->walks[i], x, begin, k.n, gathered[i]);
-        }
-    }
-    return k;
-}
 
 static void sum_chunks(void *context, int64_t begin, int64_t end)
 {
     const loss_loop *l = context;
-    real gathered[TG_ELEMENTWISE_INPUTS][TG_ELEMENTWISE_CHUNK], losses[TG_ELEMENTWISE_CHUNK];
+    real losses[TG_ELEMENTWISE_CHUNK];
     for (int64_t c = begin; c < end; c++) {
-        tg_chunk k = chunk_at(l, c * TG_ELEMENTWISE_CHUNK, gathered);
-        k.out = losses;
-        l->kernel(&k);
-        l->sums[c] = row_sum(losses, k.n);
+        const int64_t first = c * TG_ELEMENTWISE_CHUNK, n = least(l->count - first, TG_ELEMENTWISE_CHUNK);
+        KERNEL(tg_elementwise_part)(&l->elements, l->kernel, first, first + n, losses);
+        l->sums[c] = row_sum(losses, n);
     }
 }
 
@@ -87,10 +52,10 @@ void KERNEL(tg_loss_forward)(const tg_op_call *call)
         KERNEL(tg_elementwise_forward)(call);
         return;
     }
-    loss_loop l;
-    set_up(&l, call);
-    l.kernel = KERNEL(tg_elementwise_kernels_of)(call)->forward;
-    l.sums = call->scratch;
+    const tg_shape shape = tg_shape_of(call->inputs[0]);
+    loss_loop l = {.count = call->inputs[0]->count, .sums = call->scratch};
+    KERNEL(tg_elementwise_set)(&l.elements, call, &shape, 0);
+    l.kernel = l.elements.kernels->forward;
     int64_t chunks = chunks_of(l.count);
     tg_parallel_for(chunks, CHUNK_GRAIN, sum_chunks, &l);
     double sum = 0;
@@ -100,23 +65,13 @@ void KERNEL(tg_loss_forward)(const tg_op_call *call)
     *(real *)tg_values(call->outputs[0]) = (real)(sum / divisor_of(call));
 }
 
-static void gradient_chunks(void *context, int64_t begin, int64_t end)
+static void find_gradients(void *context, int64_t begin, int64_t end)
 {
     const loss_loop *l = context;
-    real gathered[TG_ELEMENTWISE_INPUTS][TG_ELEMENTWISE_CHUNK], dl[TG_ELEMENTWISE_CHUNK],
-        gradient[TG_ELEMENTWISE_CHUNK];
-    for (int64_t i = 0; i < TG_ELEMENTWISE_CHUNK; i++) {
-        dl[i] = l->dl;
-    }
-    for (int64_t c = begin; c < end; c++) {
-        tg_chunk k = chunk_at(l, c * TG_ELEMENTWISE_CHUNK, gathered);
-        real *dx = l->dx + c * TG_ELEMENTWISE_CHUNK;
-        k.dy = dl;
-        k.out = l->overwrite ? dx : gradient;
-        l->kernel(&k);
-        for (int64_t i = 0; i < k.n && !l->overwrite; i++) {
-            dx[i] += gradient[i];
-        }
+    if (l->overwrite) {
+        KERNEL(tg_elementwise_part)(&l->elements, l->kernel, begin, end, l->dx + begin);
+    } else {
+        KERNEL(tg_elementwise_add)(&l->elements, l->kernel, begin, end, l->dx + begin);
     }
 }
 
@@ -127,15 +82,21 @@ void KERNEL(tg_loss_backward)(const tg_op_call *call)
         KERNEL(tg_elementwise_backward)(call);
         return;
     }
-    loss_loop l;
-    set_up(&l, call);
-    l.dl = (real)((double)*(const real *)call->output_gradients[0] / divisor_of(call));
+    const tg_shape shape = tg_shape_of(call->inputs[0]);
+    loss_loop l = {.count = call->inputs[0]->count};
+    real dl[TG_ELEMENTWISE_CHUNK];
+    for (int64_t i = 0; i < TG_ELEMENTWISE_CHUNK; i++) {
+        dl[i] = (real)((double)*(const real *)call->output_gradients[0] / divisor_of(call));
+    }
+    KERNEL(tg_elementwise_set)(&l.elements, call, &shape, 0);
+    l.elements.dy = dl;
+    l.elements.dy_is_chunk = true;
     for (int i = 0; i < call->input_count; i++) {
         if (call->input_gradients[i]) {
-            l.kernel = KERNEL(tg_elementwise_kernels_of)(call)->gradient[i];
+            l.kernel = l.elements.kernels->gradient[i];
             l.dx = call->input_gradients[i];
             l.overwrite = call->overwrite[i];
-            tg_parallel_for(chunks_of(l.count), CHUNK_GRAIN, gradient_chunks, &l);
+            tg_parallel_for(l.count, TG_GRAIN, find_gradients, &l);
         }
     }
 }

@@ -2,8 +2,8 @@
  *
  * A pointwise loss is an elementwise op (elementwise.h) whose losses are reduced while they are computed: a chunk of
  * losses exists only on the stack, so a loss takes one pass over its inputs and no memory. With TG_REDUCTION_NONE it is
- * an ordinary elementwise op. Its attributes begin with a tg_loss_attributes. The losses have the shape of input 0; the
- * other inputs have it, or broadcast to it. An input that broadcasts has no gradient.
+ * an ordinary elementwise op. Its `loop` is tg_loss, and its attributes begin with a tg_loss_attributes. The losses
+ * have the shape of input 0; the other inputs have it, or broadcast to it. An input that broadcasts has no gradient.
  */
 #ifndef TG_OPS_LOSS_POINTWISE_H
 #define TG_OPS_LOSS_POINTWISE_H
@@ -11,22 +11,12 @@
 #include "ops/elementwise/elementwise.h"
 
 typedef struct tg_loss_attributes {
+    tg_numbers numbers; /* p: beta, delta or margin */
     tg_reduction reduction;
-    double number; /* beta, delta or margin */
 } tg_loss_attributes;
 
 TG_DECLARE_KERNEL(tg_loss_forward);
 TG_DECLARE_KERNEL(tg_loss_backward);
-
-/* Initializes a pointwise loss; the arguments are those of TG_ELEMENTWISE_WITH_RULE. */
-#define TG_POINTWISE_LOSS(op_name, elementwise, rule, ...) \
-    .op = {.name = op_name,                                \
-           .shape = rule,                                  \
-           .input_names = {__VA_ARGS__},                   \
-           TG_KERNELS(tg_loss_forward, tg_loss_backward),  \
-           .backward_ignores_outputs = TG_OP_ALL,          \
-           .can_overwrite = true},                         \
-    TG_ELEMENTWISE_TABLES(elementwise)
 
 /* Checks the reduction (VALUE), and that inputs 0 to `equal` - 1 are floats of one shape (DTYPE, SHAPE). Declares the
  * output, and the memory of the sums. For shape rules of pointwise losses. */
