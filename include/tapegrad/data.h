@@ -112,7 +112,7 @@ typedef struct tg_loader_config {
     /* of tensors: the number of these indices; default 0 */
     int64_t row_count;
     /* of lists: the id of the end and of the padding, at least 0: the target behind a list's last id, and what fills up
-     * the shorter lists of a batch; must be set */
+     * the shorter lists of a batch; must be set (the default, -1, is refused) */
     int32_t pad_id;
     /* of lists: the largest number of ids of a row, at least 1; the rest of a longer list is left out,
      * but for one id, the last target. Default TG_NO_MAX_LENGTH */

@@ -18,7 +18,8 @@
  * tg_tensor *x = tg_nn_positional_forward(t, &positions, embedded, 0);       // (B,T,256)
  * ```
  *
- * A program may read the fields of a module, but must not write them.
+ * A program may read the fields of a module, but must not write them. The values of its tensors it may write, before
+ * the training or between two steps.
  */
 #ifndef TAPEGRAD_NN_H
 #define TAPEGRAD_NN_H
@@ -299,13 +300,13 @@ typedef struct tg_nn_positional {
 
 TG_API tg_nn_positional_config tg_nn_positional_config_default(void);
 
-/* Adds the parameters of positions 0 .. context - 1. Absolute kinds: "<name>.weight", drawn from N(0,1) if learned. T5:
- * "<name>.weight", from N(0,1/sqrt(width)). Shaw: "<name>.keys" and "<name>.values", from N(0,1/sqrt(D)).
- * Transformer-XL, with the names of its code: "<name>.r_net.weight", from N(0,1/sqrt(width)), "<name>.r_w_bias" (u) and
- * "<name>.r_r_bias" (v), from N(0,0.02). Relative key: "<name>.distance_embedding.weight", from N(0,0.02).
- * DeBERTa: "<name>.rel_embeddings.weight", unless a table is given, and, unless the projections are shared, the weights
- * and biases of "<name>.pos_key_proj" and "<name>.pos_query_proj"; the weights from N(0,0.02), the biases zeros. The
- * second number is the standard deviation. The other kinds have no parameters. */
+/* Adds the parameters of positions 0 .. context - 1. Absolute kinds: "<name>.weight", drawn from N(0,1) if learned, as
+ * by torch.nn.Embedding. T5: "<name>.weight", from N(0,1/sqrt(width)). Shaw: "<name>.keys" and "<name>.values", from
+ * N(0,1/sqrt(D)). Transformer-XL, with the names of its code: "<name>.r_net.weight", from N(0,1/sqrt(width)),
+ * "<name>.r_w_bias" (u) and "<name>.r_r_bias" (v), from N(0,0.02). Relative key: "<name>.distance_embedding.weight",
+ * from N(0,0.02). DeBERTa: "<name>.rel_embeddings.weight", unless a table is given, and, unless the projections are
+ * shared, the weights and biases of "<name>.pos_key_proj" and "<name>.pos_query_proj"; the weights from N(0,0.02), the
+ * biases zeros. The second number is the standard deviation. The other kinds have no parameters. */
 TG_API tg_nn_positional tg_nn_positional_make(tg_params *params, const char *name, tg_position kind, int64_t context,
                                               int64_t width, const tg_nn_positional_config *config);
 

@@ -122,11 +122,11 @@ typedef struct tg_op_call {
 
     /* in backward: dy, the gradient of each output; NULL for an output that the result does not depend on (zero) */
     const void *output_gradients[TG_OP_MAX_OUTPUTS];
-    /* in backward: dx, the gradient of each input, to add to; NULL if the input needs none, or is dy itself
-     * (tg_op.passes_gradient) */
+    /* in backward: dx, the gradient of each input, to add to; NULL if the input needs none, is dy itself
+     * (tg_op.passes_gradient), or is by rows, for which tg_op_grad_rows returns the address (tg_op.row_inputs) */
     void *const *input_gradients;
     /* in backward: whether input_gradients[i] is uninitialized, and must be written, not added to
-     * (tg_op.can_overwrite) */
+     * (tg_op.can_overwrite); of an input by rows whether tg_op_grad_rows has to be called */
     const bool *overwrite;
 
     /* private: the declarations of the shape rule */
@@ -171,7 +171,7 @@ struct tg_op {
 
     /* bit masks of the inputs and outputs whose values backward does not read; inputs from the 32nd on share the last
      * bit. Backward reports STATE if any other input or output was modified after the call. The ignored ones may have
-     * lost their values when backward runs: the kernel may read only their shapes. */
+     * lost their values when backward runs: the kernel may read their shapes alone. */
     uint32_t backward_ignores_inputs, backward_ignores_outputs;
 
     /* bit mask of the inputs whose gradients backward writes through tg_op_grad_rows */

@@ -12,7 +12,7 @@
  * single values, a softmax, a cross-entropy or a recurrent layer (tests/bench/special_cases.md). All other kernels end
  * with AVX2, and TG_CPU_AVX512 uses these.
  *
- * TG_EACH_LEVEL(tg_sums) lists a name per level, and TG_EACH_WIDE_LEVEL(tg_sums) that of a file in `wide`. So they
+ * TG_EACH_LEVEL(tg_sums) lists a name per level, and TG_EACH_WIDE_LEVEL(tg_sums) that of such a file. So they
  * declare the versions, and initialize a constant table of them, which a caller indexes by tg_level():
  *
  *     typedef void sums(const float *x, int64_t n);

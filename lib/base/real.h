@@ -2,11 +2,12 @@
  *
  * The build compiles every file with kernels for each dtype, with TG_REAL_F32 and with TG_REAL_F64, and for each level
  * of the processor (base/level.h). Kernels use the type `real`. A static function needs nothing else. The name of an
- * external function is KERNEL(name), which becomes name_f32 or name_f64, with the level behind it. Code that must exist
- * only once (shape rules, descriptors, public functions) is below `#ifdef TG_ONCE`, which is defined in the first pass
- * only:
+ * external function is KERNEL(name), which becomes name_f32 or name_f64, with the level behind it:
  *
  *     void KERNEL(tg_square_forward)(const tg_op_call *call);
+ *
+ * Code that must exist only once (shape rules, descriptors, public functions) is below `#ifdef TG_ONCE`, which is
+ * defined in the first pass only.
  *
  * So the formula, the kernels and the public function of an op are in one file. No formula is in a macro: macros write
  * tables, and the loops of elementwise ops.

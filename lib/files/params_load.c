@@ -41,7 +41,7 @@ static bool refuse(const char *name, const char *path, tg_code code, const tg_lo
         lines[used++] = *c == '\n' ? ' ' : *c;
     }
     lines[used] = '\0';
-    return tg_error_set(error, code, "%s: '%s' does not fit: %lld missing, %lld unexpected, %lld mismatched: %s", name,
+    return tg_error_set(error, code, "%s: '%s' does not fit: %lld missing, %lld unexpected, %lld mismatched; %s", name,
                         path, (long long)report->missing, (long long)report->unexpected, (long long)report->mismatched,
                         lines);
 }

@@ -68,8 +68,8 @@ static inline int64_t line_offset(const axis_split *split, int64_t line)
     return line / split->inner * split->size * split->inner + line % split->inner;
 }
 
-/* Returns whether a row of the gradient has no values yet. The kernel visits the ids in their order; *next_new is
- * *first_new before, and then the next new row. */
+/* Returns whether a row of the gradient has no values yet. The kernel visits the ids in their order. *next_new, which
+ * begins as *first_new, moves on with each new row. */
 static inline bool is_new_row(int32_t row, int32_t *next_new)
 {
     const bool is_new = row == *next_new;

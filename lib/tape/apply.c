@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "tape/declare.h"
 
-/* Properties of the inputs, found in one pass before the shape rule, which may read values. */
+/* Properties of the inputs, found in one pass. The shape rule comes after it, because it may read values. */
 typedef struct input_facts {
     bool valid;        /* if not, the error is set, and the rest has no meaning */
     tg_dtype dtype;    /* the dtype of the first float input, which selects the kernels */
@@ -26,8 +26,8 @@ static bool prepare_rows(const tg_tensor *x, const int32_t *ids, int64_t count)
     return guard->prepare && guard->prepare(guard, x, ids, count);
 }
 
-/* Returns whether input i is a table without up-to-date values that the call may read, because it is a recorded lookup:
- * its rows are prepared first. */
+/* Returns whether input i is a table without up-to-date values that the call may read all the same: a recorded call
+ * that reads rows by ids, which are prepared first. */
 static bool is_lookup(const tg_tape *t, const tg_op *op, const tg_tensor *x, int i)
 {
     return x && tg_has_bit(op->lookups, i) && t->recording && x->requires_grad && prepare_rows(x, NULL, 0);

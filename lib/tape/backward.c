@@ -180,7 +180,7 @@ static void write_first_adjoint(const tg_tensor *y, const tg_tensor *gradient, v
     }
 }
 
-/* Ends the plan of each leaf to whose gradient record k has contributed last, and calls the function of the config. */
+/* Tells of each leaf to whose gradient record k has contributed last, by the function of the config. */
 static void announce(const tg_tape *t, int32_t k, const tg_backward_config *config)
 {
     const tg_record *record = &t->records[k];

@@ -1,4 +1,4 @@
-/* declare: the functions that a shape rule calls, to check its inputs and to declare outputs and memory (op.h). */
+/* declare: functions that a shape rule calls, to declare outputs and memory (op.h). */
 #include "tape/declare.h"
 
 #include <stdio.h>
@@ -89,7 +89,7 @@ static bool declare(tg_op_call *call, int output, tg_dtype dtype, const tg_shape
         return tg_op_fail(call, TG_ERROR_DTYPE, "%d is not a dtype", (int)dtype);
     }
     if (tg_shape_count(*shape) < 0) {
-        return tg_shape_bytes(call->op->name, dtype, shape, &bytes, call->tape->error);
+        return tg_shape_bytes(call->op->name, dtype, shape, &bytes, call->tape->error); /* sets the error */
     }
     call->output_count++;
     d->outputs[output].dtype = dtype;

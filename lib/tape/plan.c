@@ -9,15 +9,15 @@
  * The gradient of some inputs is dy itself, the adjoint of the output (tg_op.passes_gradient): both inputs of a sum,
  * and the tensor under a view. It is not copied. The input uses the block of the output, too, and a block returns to
  * the pool when its last user leaves. A second contribution to an adjoint may not change what other users read. So if
- * there are others, it goes to a new block, which begins as a copy. In a residual stream no copy is needed: the branch
- * has read the block and left it before the stream adds to it. A leaf has memory of its own, because its gradient
- * outlives backward and may be changed in place.
+ * there are others, it goes to a new block, which begins as a copy. In a residual stream no copy is needed where the
+ * branch has two ops or more: it has read the block and left it before the stream adds to it. A leaf has memory of its
+ * own, because its gradient outlives backward and may be changed in place.
  *
  * If this pass fails, it is undone: no gradient has changed.
  *
- * Backward reads all inputs and outputs of a record, unless the op declares less (backward_ignores_inputs). An op that
- * declares too little only refuses harmless changes in place. If ops declared what they read, an op that forgot one
- * would compute a wrong gradient.
+ * Backward reads all inputs and outputs of a record, but those that the op ignores (backward_ignores_inputs). An op
+ * that forgets to ignore one only refuses harmless changes in place. If ops declared what they read, an op that forgot
+ * one would compute a wrong gradient.
  */
 #include "base/alloc.h"
 #include "tape/backward.h"

@@ -8,10 +8,10 @@
  *     held[]      inputs that this tape did not compute, such as parameters: the tape has a reference to each
  *
  * All six grow until the reset. Then they are empty but keep their memory, so a step of known shapes allocates nothing.
- * Recorded results live until the reset anyway. Another input is held once, however many records read
- * it: reference counts are atomic, and slow. A tensor has the owner of the tape that began to hold it last, so the
- * check is one comparison. If the tapes of two threads take turns, each holds the input several times, and gives back
- * all of its references.
+ * Recorded results live until the reset anyway. An input that this tape did not compute is held once, however many
+ * records read it: reference counts are atomic, and slow. A tensor has the owner of the tape that began to hold it
+ * last, so one comparison tells whether this tape holds it. If the tapes of two threads take turns, each holds the
+ * input several times, and gives back all of its references.
  */
 #ifndef TG_TAPE_TAPE_H
 #define TG_TAPE_TAPE_H
@@ -73,8 +73,8 @@ typedef void tg_kernel_runner(void *context, const tg_op_call *call, tg_op_kerne
 void tg_watch_before(const tg_tape *t, const tg_op_call *call, bool is_backward);
 void tg_watch_after(const tg_tape *t, const tg_op_call *call, bool is_backward);
 
-/* Returns whether results keep their values until the reset, even if nobody in the library reads them: the use of freed
- * results is detected by their values, and a watch may look at any result. */
+/* Returns whether results keep their values until the reset, even if nobody in the library reads them: then freed
+ * results that are used are found by their values (detect_freed_results), and a watch may look at any result. */
 bool tg_tape_keeps_results(const tg_tape *t);
 
 struct tg_tape {
@@ -110,8 +110,8 @@ struct tg_tape {
     tg_spans spans;        /* of activation checkpointing */
 
     /* parallel to tensors[], for the backward in progress: what the plan has decided for an input (tg_input_plan);
-     * where its gradient goes, of which the plan writes the blocks of adjoints, and NULL for everything else; and
-     * whether the kernel overwrites it (tg_op_call) */
+     * where its gradient goes (the plan writes the blocks of adjoints, and NULL for leaves); and whether the kernel
+     * overwrites it (tg_op_call) */
     uint8_t *plans;
     void **gradients;
     bool *overwrite;
@@ -197,7 +197,7 @@ tg_tensor *tg_tape_end(tg_tape *t, const tg_tape_point *point, tg_tensor *result
  * memory of their values back, if neither backward nor another tensor reads it. */
 tg_tensor *tg_tape_end_module(tg_tape *t, const tg_tape_point *point, tg_tensor *result);
 
-/* ---- checks before an op is called: on failure they return false, with the tape's error set ---- */
+/* ---- calls of kernels ---- */
 
 /* Returns whether all outputs of a call are without values. Its kernels then have nothing to compute and are not
  * called: their loops may go over axes of any length. */
@@ -218,6 +218,8 @@ static inline void tg_run_forward(const tg_op_kernels *kernels, const tg_op_call
         kernels->forward(call);
     }
 }
+
+/* ---- checks before an op is called: on failure they return false, with the tape's error set ---- */
 
 /* Sets the error of a tape that was not made. Returns false. */
 bool tg_tape_refuse(const tg_tape *t);

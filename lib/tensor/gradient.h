@@ -37,8 +37,9 @@ struct tg_gradient {
  * memory is exhausted; the gradient is then unchanged. */
 bool tg_gradient_reserve(tg_tensor *x, tg_grad_kind kind, int64_t rows);
 
-/* The same for the plan of a backward, whose reservations of rows add up. The dense gradient is a tensor that recorded
- * ops may read, so each write moves its version: a plan does that at once, before it checks what reads it. */
+/* The same for the plan of a backward, whose reservations of rows add up. Recorded ops may read a dense gradient, which
+ * is a tensor, so each write increases its version. A plan increases it at once, because it then checks that no record
+ * of this backward reads what backward changes. */
 static inline bool tg_gradient_plan(tg_tensor *x, tg_grad_kind kind, int64_t rows)
 {
     bool is_reserved = kind == TG_GRAD_DENSE && x->gradient && x->gradient->dense;

@@ -54,7 +54,7 @@ typedef struct tg_row_state {
 
 typedef struct tg_gradient tg_gradient; /* gradient.h */
 
-/* Who frees results, and holds inputs: a tape. What is wrong with a result, is an error of its run. */
+/* Who frees results, and holds inputs: a tape. Errors of its results are those of its run. */
 typedef struct tg_owner {
     tg_run *run;
 } tg_owner;
@@ -69,8 +69,8 @@ struct tg_tensor {
     bool requires_grad; /* whether it is a leaf that collects a gradient, or a recorded float result */
     bool is_gradient;   /* whether it is the dense gradient of a tensor */
     bool is_freed;      /* whether nothing but this header is left, and its storage's guard */
-    int32_t node;       /* the index of the record on `tape` that computed the tensor, or -1 */
-    int32_t last_use;   /* of a leaf: 1 + the index of the last record that a backward in progress adds from; else 0 */
+    int32_t node;       /* the index of the record of its owner that computed the tensor, or -1 */
+    int32_t last_use;   /* of a leaf: 1 + the lowest index of a record that a backward in progress adds from; else 0 */
     int64_t count;
     int64_t offset; /* of the first value in the storage, in values; freed: its generation (no_values.h) */
     tg_storage *storage;
@@ -78,7 +78,7 @@ struct tg_tensor {
     tg_gradient *gradient; /* of a leaf, or of a result after tg_retain_grad; NULL until it is needed */
     tg_row_state *rows;    /* NULL until it is needed */
     union {
-        void *adjoint; /* the gradient of a result during backward; else NULL */
+        void *adjoint; /* the gradient of a recorded result during backward; else NULL */
         /* of any other tensor: the owner that holds it (tg_tape.held), the last one that began to; NULL if none, or if
          * that one was reset */
         _Atomic(const tg_owner *) holder;

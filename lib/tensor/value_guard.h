@@ -1,8 +1,9 @@
 /* value_guard (private): what stands before the values of a storage that are not there, or not up to date.
  *
- * A storage without a guard has its values. Nothing may read or write those of another one: a call that would calls
- * `refuse`, and a call that reads a few rows may ask `prepare` for them first. The storage does not know what stands
- * behind its guard. Who sets a guard also removes it, and keeps it until then.
+ * A storage without a guard has its values. Those of one with a guard are neither read nor written: a call that needs
+ * them fails by `refuse`, and a call that reads a few rows may have them prepared first. A guard is set for a
+ * result whose values were freed, and for a table of which some rows are behind. Who sets a guard also removes it, and
+ * keeps it until then.
  */
 #ifndef TG_TENSOR_VALUE_GUARD_H
 #define TG_TENSOR_VALUE_GUARD_H
@@ -18,7 +19,7 @@ typedef struct tg_value_guard {
                    tg_error *error);
 
     /* Prepares rows ids[0 .. count) of x, so that they may be read; ids may repeat. Returns false, with nothing
-     * changed, if it cannot do that for any row of x; a count of 0 asks just that. NULL: it never can. */
+     * changed, if it cannot; that is so for all rows or for none, so a count of 0 asks. NULL: it never can. */
     bool (*prepare)(struct tg_value_guard *guard, const tg_tensor *x, const int32_t *ids, int64_t count);
 
     tg_run *run; /* whose error getters set, which have no error of their own; may be NULL */

@@ -185,7 +185,7 @@ static void test_missing_and_unexpected(void **state)
     tg_params_load_config config = tg_params_load_config_default();
     config.report = &report;
     assert_refused(other, path, NULL, TG_ERROR_VALUE,
-                   "params_load: 'test_params_file.safetensors' does not fit: 1 missing, 2 unexpected, 0 mismatched: "
+                   "params_load: 'test_params_file.safetensors' does not fit: 1 missing, 2 unexpected, 0 mismatched; "
                    "missing: more; unexpected: mask; unexpected: tok.weight");
     assert_refused(other, path, &config, TG_ERROR_VALUE, "1 missing, 2 unexpected");
     assert_int_equal(report.loaded, 1);
@@ -213,14 +213,14 @@ static void test_other_shapes_and_dtypes(void **state)
     save(saved, NULL);
     assert_refused(
         other, path, &config, TG_ERROR_SHAPE,
-        "0 missing, 0 unexpected, 1 mismatched: mismatched: tok.weight is F32 (4,3) in the file and f32 (3,3) "
+        "0 missing, 0 unexpected, 1 mismatched; mismatched: tok.weight is F32 (4,3) in the file and f32 (3,3) "
         "here");
     /* the file must not have more rows than the table */
     config.grown_rows = true;
     assert_refused(other, path, &config, TG_ERROR_SHAPE, "F32 (4,3) in the file and f32 (3,3) here");
     tg_params_free(other);
     other = make_params(TG_F64, 2, 4);
-    assert_refused(other, path, NULL, TG_ERROR_DTYPE, "3 mismatched: mismatched: tok.weight is F32 (4,3) in the file");
+    assert_refused(other, path, NULL, TG_ERROR_DTYPE, "3 mismatched; mismatched: tok.weight is F32 (4,3) in the file");
     config = tg_params_load_config_default();
     config.convert_floats = true;
     load(other, path, &config);
@@ -273,7 +273,7 @@ static void test_many_missing_names(void **state)
     save(saved, NULL);
     tg_error error = TG_NO_ERROR;
     assert_false(tg_params_load(other, path, &config, &error));
-    assert_error(&error, TG_ERROR_VALUE, "1000 missing, 3 unexpected, 0 mismatched: missing: a.rather.long.name.0;");
+    assert_error(&error, TG_ERROR_VALUE, "1000 missing, 3 unexpected, 0 mismatched; missing: a.rather.long.name.0;");
     assert_int_equal(report.missing, 1000);
     assert_int_equal(strlen(report.text), TG_LOAD_REPORT_TEXT - 1);
     tg_params_free(saved);
