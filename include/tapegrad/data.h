@@ -145,7 +145,8 @@ TG_API tg_loader *tg_loader_new_from_tensors(tg_run *run, tg_tensor *const *tens
  *
  *   inputs      i32    the ids of a list, then pad_id
  *   targets     i32    the ids one position later, then pad_id once, then ignored_target. After the first pad_id of a
- *                      row every further one becomes ignored_target, too
+ *                      row every further one becomes ignored_target, also one among the ids of the list: with T = 5
+ *                      and a pad_id of 0 the list 5 6 7 has the inputs 5 6 7 0 0 and the targets 6 7 0 -100 -100
  *   tensors[2]  u8     1 where the input is an id of the list, and 0 where it is padding: a key_mask of attention
  *
  * All else is as above. The error can also be VALUE for an option of windows or of tensors and for a max_length that is
