@@ -7,29 +7,19 @@
 #include "ops/elementwise/elementwise_real.h"
 #include "ops/elementwise/integers.h"
 
-/* Defines a public function of two inputs whose y is u8, and has no gradient. The chunks of its inputs are reals, or
- * masks. */
 #ifdef TG_ONCE
 static bool comparison_shape(tg_op_call *call)
 {
     return tg_elementwise_output(call, TG_U8);
 }
-
-#define COMPARISON(function, variable, text, forward_kernel, masks)                                             \
-    TG_ELEMENTWISE(variable, tg_elementwise_forward, tg_elementwise_backward, forward_kernel, NULL, NULL, NULL, \
-                   .op.name = text, .op.shape = comparison_shape, .op.input_names = {"a", "b"},                 \
-                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL,           \
-                   .reads_masks = masks);                                                                       \
-    tg_tensor *function(tg_tape *t, tg_tensor *a, tg_tensor *b)                                                 \
-    {                                                                                                           \
-        tg_tensor *inputs[] = {a, b};                                                                           \
-        return tg_apply(t, &variable.op, inputs, 2, NULL, 0, NULL);                                             \
-    }                                                                                                           \
-    tg_tensor *function(tg_tape *t, tg_tensor *a, tg_tensor *b)
-#else
-#define COMPARISON(function, variable, text, forward_kernel, masks) \
-    TG_ELEMENTWISE_KERNELS(variable, forward_kernel, NULL, NULL, NULL)
 #endif
+
+/* Defines a public function of two inputs whose y is u8, and has no gradient. The chunks of its inputs are reals, or
+ * masks. */
+#define COMPARISON(function, variable, text, forward_kernel, masks)                                             \
+    TG_OP_OF_TWO(function, variable, forward_kernel, NULL, NULL, .op.name = text, .op.shape = comparison_shape, \
+                 .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL,             \
+                 .reads_masks = masks)
 
 static inline bool eq_value(real a, real b)
 {

@@ -68,23 +68,27 @@
     TG_ELEMENTWISE_KERNELS(variable, forward_kernel, gradient, NULL, NULL)
 #endif
 
-/* The same for two inputs; `passes` are those whose gradient is dy itself. */
+/* Defines a public function of two inputs without options, and its op with these fields of a tg_elementwise. */
 #ifdef TG_ONCE
-#define TG_FUNCTION_OF_TWO(function, variable, text, ignores_inputs, ignores_outputs, passes, forward, for_a, for_b) \
-    TG_ELEMENTWISE(variable, tg_elementwise_forward, tg_elementwise_backward, forward, for_a, for_b, NULL,           \
-                   .op.name = text, .op.shape = tg_elementwise_shape, .op.input_names = {"a", "b"},                  \
-                   .op.backward_ignores_inputs = ignores_inputs, .op.backward_ignores_outputs = ignores_outputs,     \
-                   .op.passes_gradient = passes);                                                                    \
-    tg_tensor *function(tg_tape *t, tg_tensor *a, tg_tensor *b)                                                      \
-    {                                                                                                                \
-        tg_tensor *inputs[] = {a, b};                                                                                \
-        return tg_apply(t, &variable.op, inputs, 2, NULL, 0, NULL);                                                  \
-    }                                                                                                                \
+#define TG_OP_OF_TWO(function, variable, forward, for_a, for_b, ...)                                       \
+    TG_ELEMENTWISE(variable, tg_elementwise_forward, tg_elementwise_backward, forward, for_a, for_b, NULL, \
+                   .op.input_names = {"a", "b"}, __VA_ARGS__);                                             \
+    tg_tensor *function(tg_tape *t, tg_tensor *a, tg_tensor *b)                                            \
+    {                                                                                                      \
+        tg_tensor *inputs[] = {a, b};                                                                      \
+        return tg_apply(t, &variable.op, inputs, 2, NULL, 0, NULL);                                        \
+    }                                                                                                      \
     tg_tensor *function(tg_tape *t, tg_tensor *a, tg_tensor *b)
 #else
-#define TG_FUNCTION_OF_TWO(function, variable, text, ignores_inputs, ignores_outputs, passes, forward, for_a, for_b) \
+#define TG_OP_OF_TWO(function, variable, forward, for_a, for_b, ...) \
     TG_ELEMENTWISE_KERNELS(variable, forward, for_a, for_b, NULL)
 #endif
+
+/* The same for arithmetic, with the masks of TG_FUNCTION_OF_ONE; `passes` are the inputs whose gradient is dy itself. */
+#define TG_FUNCTION_OF_TWO(function, variable, text, ignores_inputs, ignores_outputs, passes, forward, for_a, for_b) \
+    TG_OP_OF_TWO(function, variable, forward, for_a, for_b, .op.name = text, .op.shape = tg_elementwise_shape,       \
+                 .op.backward_ignores_inputs = ignores_inputs, .op.backward_ignores_outputs = ignores_outputs,       \
+                 .op.passes_gradient = passes)
 
 /* ---- parts of a call ---- */
 
