@@ -84,7 +84,7 @@
     TG_ELEMENTWISE_KERNELS(variable, forward, for_a, for_b, NULL)
 #endif
 
-/* The same for arithmetic, with the masks of TG_FUNCTION_OF_ONE; `passes` are the inputs whose gradient is dy itself. */
+/* The same for arithmetic, with the masks of TG_FUNCTION_OF_ONE; `passes` are inputs whose gradient is dy itself. */
 #define TG_FUNCTION_OF_TWO(function, variable, text, ignores_inputs, ignores_outputs, passes, forward, for_a, for_b) \
     TG_OP_OF_TWO(function, variable, forward, for_a, for_b, .op.name = text, .op.shape = tg_elementwise_shape,       \
                  .op.backward_ignores_inputs = ignores_inputs, .op.backward_ignores_outputs = ignores_outputs,       \
