@@ -1,12 +1,6 @@
-/* list (private): the entries of params, and how they are found. A place of both tables has the number of an entry, -1
- * where it is empty, and after a collision the next place follows. If the last entry is removed, its place can be
- * emptied, because no entry that is left has passed it. Removing another one renumbers those behind it and fills both
- * tables again.
- *
- * With 100,000 entries each of a place, an entry and its name is in memory, not in the cache. So a place has the hash,
- * which tells other names apart, and the address of the name, which need not wait for the entry. Places of half the
- * size, without that address, took 1.3 to 2 times as long for names in random order.
- */
+/* list (private): the entries of params, and how they are found. One table has a slot for the name of each entry, and
+ * one for the address of each tensor, with the number of its first entry. Slots are never emptied: when an entry is
+ * removed or gets another tensor, the table is filled again. */
 #ifndef TG_PARAMS_LIST_H
 #define TG_PARAMS_LIST_H
 
@@ -14,30 +8,17 @@
 #include "tensor/tensor.h"
 
 typedef struct tg_named {
-    tg_entry entry;
+    tg_entry entry;     /* TG_ENTRY_ALIAS: not the first one of its tensor */
     bool required_grad; /* whether the tensor required a gradient before it was added */
-    uint32_t hash;      /* of the name */
     int64_t next_alias; /* number of another entry of the tensor that was added earlier, or -1. In the first entry of a
                          * tensor: that of its newest alias */
 } tg_named;
 
-typedef struct tg_place {
-    const void *key; /* the name or the tensor */
-    uint32_t hash;
-    int32_t number;
-} tg_place;
-
-typedef struct tg_places {
-    tg_place *places;
-    size_t count; /* a power of two, or 0 */
-} tg_places;
-
-/* A block of names, one behind the other. */
-typedef struct tg_names {
-    struct tg_names *before;
-    size_t used, size;
+/* A name. It stays until the params are freed, even if its entry is removed, because others may refer to it. */
+typedef struct tg_name {
+    struct tg_name *before;
     char text[];
-} tg_names;
+} tg_name;
 
 struct tg_params {
     tg_run *run;
@@ -45,9 +26,10 @@ struct tg_params {
     tg_dtype dtype;
     tg_named *entries;
     size_t count, capacity;
-    tg_names *names;
-    int64_t changes;              /* how often an entry was replaced or removed */
-    tg_places by_name, by_tensor; /* by_tensor has the first entry of each tensor */
+    tg_name *names;  /* the newest one */
+    int64_t changes; /* how often an entry was replaced or removed */
+    int32_t *slots;  /* tg_slots_reserve */
+    size_t slot_count;
 };
 
 /* ---- params.c ---- */
@@ -55,29 +37,15 @@ struct tg_params {
 /* Adds x and takes over the caller's reference. Returns x; after an error releases x and returns NULL. */
 tg_tensor *tg_params_add_entry(tg_params *params, const char *name, tg_tensor *x, tg_entry_kind kind);
 
-/* ---- names.c ---- */
-
-/* Returns a copy of the name of the next entry, or NULL when memory is exhausted. It stays until the params are freed,
- * even if its entry is removed, because others may refer to it. */
-const char *tg_params_add_name(tg_params *params, const char *name);
-
-/* Removes the name of the last entry, which nobody has seen. */
-void tg_params_remove_last_name(tg_params *params);
-
-void tg_params_free_names(tg_params *params);
-
 /* ---- find.c ---- */
 
 /* Makes room for one more entry. Returns false when memory is exhausted; the entries are as before. */
 bool tg_params_reserve(tg_params *params);
 
-/* Makes the last entry known, or unknown. Neither can fail. */
+/* Makes the last entry known. Cannot fail. */
 void tg_params_index_last(tg_params *params);
-void tg_params_forget_last(tg_params *params);
 
-/* Fills both tables again. Cannot fail. */
+/* Fills the table again. Cannot fail. */
 void tg_params_index_all(tg_params *params);
-
-void tg_params_free_index(tg_params *params);
 
 #endif

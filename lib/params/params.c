@@ -30,15 +30,27 @@ tg_params *tg_params_new(tg_run *given, tg_dtype dtype)
     return params;
 }
 
-static void remove_last(tg_params *params)
+static void free_last_name(tg_params *params)
 {
-    tg_params_forget_last(params);
-    tg_params_remove_last_name(params);
-    tg_named *last = &params->entries[--params->count];
-    if (last->entry.kind == TG_ENTRY_PARAMETER) {
-        last->entry.tensor->requires_grad = last->required_grad;
+    tg_name *last = params->names;
+    params->names = last->before;
+    tg_free(last);
+}
+
+/* Removes the entries after the first `count` ones. */
+static void cut(tg_params *params, size_t count)
+{
+    while (params->count > count) {
+        const tg_named *last = &params->entries[--params->count];
+        if (last->entry.kind == TG_ENTRY_PARAMETER) {
+            last->entry.tensor->requires_grad = last->required_grad;
+        }
+        tg_release(last->entry.tensor);
+        if (last->entry.name == params->names->text) { /* nobody has seen it */
+            free_last_name(params);
+        }
     }
-    tg_release(last->entry.tensor);
+    tg_params_index_all(params);
 }
 
 void tg_params_free(tg_params *params)
@@ -49,8 +61,10 @@ void tg_params_free(tg_params *params)
     for (size_t i = 0; i < params->count; i++) {
         tg_release(params->entries[i].entry.tensor);
     }
-    tg_params_free_index(params);
-    tg_params_free_names(params);
+    while (params->names) {
+        free_last_name(params);
+    }
+    tg_free(params->slots);
     tg_free(params->entries);
     tg_run_free(params->run);
     tg_free(params);
@@ -146,14 +160,17 @@ static const tg_entry *find_entry(tg_params *params, const char *call, const cha
 
 tg_tensor *tg_params_add_entry(tg_params *params, const char *name, tg_tensor *x, tg_entry_kind kind)
 {
-    const char *copy = tg_params_reserve(params) ? tg_params_add_name(params, name) : NULL;
+    size_t length = strlen(name) + 1;
+    tg_name *copy = tg_params_reserve(params) ? tg_alloc(sizeof *copy + length, 1) : NULL;
     if (!copy) {
         tg_release(x);
         tg_params_fail(params, TG_ERROR_MEMORY, "params: out of memory for '%s'", name);
         return NULL;
     }
-    params->entries[params->count++] =
-        (tg_named){.entry = {copy, x, kind}, .required_grad = x->requires_grad, .next_alias = -1};
+    copy->before = params->names;
+    memcpy(copy->text, name, length);
+    params->names = copy;
+    params->entries[params->count++] = (tg_named){.entry = {copy->text, x, kind}, .required_grad = x->requires_grad};
     tg_params_index_last(params);
     x->requires_grad = x->requires_grad || kind == TG_ENTRY_PARAMETER;
     return x;
@@ -184,7 +201,7 @@ static tg_tensor *add_drawn(tg_params *params, const char *name, tg_shape shape,
     }
     tg_tensor *x = tg_params_add(params, name, shape);
     if (x && !fill(x, tg_params_rng(params), a, b, params->run->error)) {
-        remove_last(params);
+        cut(params, params->count - 1);
         return NULL;
     }
     return x;
@@ -255,8 +272,8 @@ tg_params_point tg_params_save_point(const tg_params *params)
 
 void tg_params_return_to(tg_params *params, const tg_params_point *point)
 {
-    while (tg_params_count(params) > point->count) {
-        remove_last(params);
+    if (params) {
+        cut(params, (size_t)point->count);
     }
     tg_rng_copy(tg_params_rng(params), &point->rng);
 }
