@@ -89,52 +89,43 @@ static void draw_race(tg_rng *rng, int64_t *out, int64_t draws, const weight_row
     }
 }
 
-/* The rows whose weights are added side by side, because in a row each addition waits for the one before it; and the
- * uniforms that are drawn at once. */
-enum { ROWS_TOGETHER = 4, UNIFORMS = 64 };
+/* The uniforms that are drawn at once. */
+enum { UNIFORMS = 64 };
 
-/* Writes the running sums of some rows, which follow each other. The number is a constant in each call. */
-static inline void add_weights(const weight_row *first, int rows, double *cumulative)
+/* Writes the running sums of the weights. */
+static void add_weights(const weight_row *row, double *cumulative)
 {
-    const float *floats = first->weights;
-    const double *doubles = first->weights;
-    float float_sums[ROWS_TOGETHER] = {0};
-    double sums[ROWS_TOGETHER] = {0};
-    for (int64_t i = 0; first->single && i < first->count; i++) {
-        for (int row = 0; row < rows; row++) {
-            float_sums[row] += floats[row * first->count + i];
-            cumulative[row * first->count + i] = (double)float_sums[row];
-        }
+    const float *floats = row->weights;
+    const double *doubles = row->weights;
+    float float_sum = 0;
+    double sum = 0;
+    for (int64_t i = 0; row->single && i < row->count; i++) {
+        float_sum += floats[i];
+        cumulative[i] = (double)float_sum;
     }
-    for (int64_t i = 0; !first->single && i < first->count; i++) {
-        for (int row = 0; row < rows; row++) {
-            sums[row] += doubles[row * first->count + i];
-            cumulative[row * first->count + i] = sums[row];
-        }
+    for (int64_t i = 0; !row->single && i < row->count; i++) {
+        sum += doubles[i];
+        cumulative[i] = sum;
     }
 }
 
-/* Returns the first category whose share of the sum of the weights, with those before it, is at least u. Only a share
- * that is near u is divided: all others are so far from it that the quotient's rounding cannot matter. */
+/* Returns the first category whose share of the sum of the weights, with those before it, is at least u. */
 static int64_t category_of(const weight_row *row, const double *cumulative, double u)
 {
-    const double sum = cumulative[row->count - 1], at = u * sum, near = 1e-6 * at;
     int64_t low = 0, high = row->count;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        bool is_below = cumulative[middle] < at;
-        if (fabs(cumulative[middle] - at) <= near) {
-            is_below = rounded(row, cumulative[middle] / sum) < u;
-        }
+        bool is_below = rounded(row, cumulative[middle] / cumulative[row->count - 1]) < u;
         low = is_below ? middle + 1 : low;
         high = is_below ? high : middle;
     }
     return low;
 }
 
-static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, const double *cumulative)
+static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *row, double *cumulative)
 {
     double u[UNIFORMS];
+    add_weights(row, cumulative);
     for (int64_t begin = 0, portion; begin < draws; begin += portion) {
         portion = tg_rng_portion(draws - begin, UNIFORMS);
         tg_rng_uniform_f64(rng, u, portion, 0.0, 1.0);
@@ -144,58 +135,19 @@ static void draw_independent(tg_rng *rng, int64_t *out, int64_t draws, const wei
     }
 }
 
-/* What the check of a row needs to know of its weights. */
-typedef struct weight_facts {
-    bool is_valid; /* whether all are finite, and 0 or more */
-    bool is_large; /* whether one is so large that the sum may overflow */
-    int64_t positive;
-} weight_facts;
-
-/* A running sum of rounded additions is at most twice as large as the number of weights times the largest. */
-static weight_facts facts_of(const weight_row *row)
+/* Checks a row, which a message calls `name`: "" or "row 2: ". `sums` has room for the running sums, or is NULL. */
+static bool check(const weight_row *row, const char *name, int64_t draws, bool replacement, double *sums,
+                  tg_error *error)
 {
-    const float *floats = row->weights, large_float = FLT_MAX / 4 / (float)row->count;
-    const double *doubles = row->weights, large = DBL_MAX / 4 / (double)row->count;
-    weight_facts facts = {true, false, 0};
-    for (int64_t begin = 0, end; begin < row->count; begin = end) {
-        end = begin + tg_rng_portion(row->count - begin, TG_RNG_CHUNK);
-        int32_t invalid = 0, too_large = 0, positive = 0;
-        for (int64_t i = begin; row->single && i < end; i++) {
-            invalid |= !((floats[i] >= 0) & (floats[i] <= FLT_MAX));
-            too_large |= floats[i] > large_float;
-            positive += floats[i] > 0;
-        }
-        for (int64_t i = begin; !row->single && i < end; i++) {
-            invalid |= !((doubles[i] >= 0) & (doubles[i] <= DBL_MAX));
-            too_large |= doubles[i] > large;
-            positive += doubles[i] > 0;
-        }
-        facts = (weight_facts){facts.is_valid && !invalid, facts.is_large || too_large, facts.positive + positive};
-    }
-    return facts;
-}
-
-static bool has_finite_sum(const weight_row *row)
-{
-    double sum = 0;
+    int64_t positive = 0;
     for (int64_t i = 0; i < row->count; i++) {
-        sum = rounded(row, sum + weight_at(row, i));
-    }
-    return isfinite(sum);
-}
-
-/* Checks a row, which a message calls `name`: "" or "row 2: ". */
-static bool check(const weight_row *row, const char *name, int64_t draws, bool replacement, tg_error *error)
-{
-    const weight_facts facts = facts_of(row);
-    for (int64_t i = 0; !facts.is_valid && i < row->count; i++) {
         double weight = weight_at(row, i);
-        if (weight < 0 || !isfinite(weight)) {
+        if (!(weight >= 0 && weight <= DBL_MAX)) {
             return tg_error_set(error, TG_ERROR_VALUE, "multinomial: %sweight %g at [%lld] is not a finite number >= 0",
                                 name, weight, (long long)i);
         }
+        positive += weight > 0;
     }
-    const int64_t positive = facts.positive;
     if (positive == 0) {
         return tg_error_set(error, TG_ERROR_VALUE, "multinomial: %snone of the %lld weights is above 0", name,
                             (long long)row->count);
@@ -207,67 +159,47 @@ static bool check(const weight_row *row, const char *name, int64_t draws, bool r
             (long long)draws, replacement ? "with" : "without", (long long)positive,
             replacement ? "" : " and at most one per weight");
     }
-    return draws == 1 || !replacement || !facts.is_large || has_finite_sum(row) ||
+    if (sums) {
+        add_weights(row, sums);
+    }
+    return !sums || isfinite(sums[row->count - 1]) ||
            tg_error_set(error, TG_ERROR_VALUE, "multinomial: %sthe sum of the %lld weights overflows", name,
                         (long long)row->count);
-}
-
-/* Draws from rows that are valid and follow each other, at most ROWS_TOGETHER. `scratch` has a double per category of
- * each row, or a runner per draw, unless there is one. */
-static void draw(tg_rng *rng, int64_t *out, int64_t draws, const weight_row *first, int64_t rows, bool replacement,
-                 void *scratch)
-{
-    const bool is_independent = replacement && draws > 1;
-    const size_t stride = (size_t)first->count * (first->single ? sizeof(float) : sizeof(double));
-    weight_row row = *first;
-    runner single;
-    if (is_independent && rows == ROWS_TOGETHER) {
-        add_weights(first, ROWS_TOGETHER, scratch);
-    }
-    for (int64_t i = 0; i < rows; i++) {
-        row.weights = (const char *)first->weights + (size_t)i * stride;
-        if (!is_independent) {
-            draw_race(rng, out + i * draws, draws, &row, draws > 1 ? scratch : &single);
-            continue;
-        }
-        double *cumulative = (double *)scratch + i * row.count;
-        if (rows < ROWS_TOGETHER) {
-            add_weights(&row, 1, cumulative);
-        }
-        draw_independent(rng, out + i * draws, draws, &row, cumulative);
-    }
 }
 
 /* Draws from `rows` rows, the first of which is given; a single one has no number in a message. */
 static bool multinomial(tg_rng *rng, int64_t *out, int64_t draws, weight_row row, int64_t rows, bool is_numbered,
                         bool replacement, tg_error *error)
 {
-    const weight_row first = row;
-    size_t stride = (size_t)row.count * (row.single ? sizeof(float) : sizeof(double));
-    for (int64_t i = 0; i < rows; i++) {
-        row.weights = (const char *)first.weights + (size_t)i * stride;
-        if (!check(&row, "", draws, replacement, NULL)) { /* only a message needs the text of its number */
-            char name[40] = "";
-            if (is_numbered) {
-                snprintf(name, sizeof name, "row %lld: ", (long long)i);
-            }
-            return check(&row, name, draws, replacement, error);
+    const char *weights = row.weights;
+    const size_t stride = (size_t)row.count * (row.single ? sizeof(float) : sizeof(double));
+    const bool is_independent = replacement && draws > 1;
+    runner single;
+    void *scratch = draws <= 1 || row.count == 0 ? &single
+                    : replacement                ? tg_alloc((uint64_t)row.count, sizeof(double))
+                                  : tg_alloc((uint64_t)(draws < row.count ? draws : row.count), sizeof(runner));
+    bool is_valid = scratch || tg_error_set(error, TG_ERROR_MEMORY, "multinomial: out of memory for %lld categories",
+                                            (long long)row.count);
+    for (int64_t i = 0; is_valid && i < rows; i++) {
+        char name[40] = "";
+        if (is_numbered) {
+            snprintf(name, sizeof name, "row %lld: ", (long long)i);
+        }
+        row.weights = weights + (size_t)i * stride;
+        is_valid = check(&row, name, draws, replacement, is_independent ? scratch : NULL, error);
+    }
+    for (int64_t i = 0; is_valid && i < rows; i++) {
+        row.weights = weights + (size_t)i * stride;
+        if (is_independent) {
+            draw_independent(rng, out + i * draws, draws, &row, scratch);
+        } else {
+            draw_race(rng, out + i * draws, draws, &row, scratch);
         }
     }
-    void *scratch = NULL;
-    const int64_t together = rows < ROWS_TOGETHER ? rows : ROWS_TOGETHER;
-    if (draws > 1 && rows > 0 &&
-        !(scratch = replacement ? tg_alloc((uint64_t)row.count, (size_t)together * sizeof(double))
-                                : tg_alloc((uint64_t)draws, sizeof(runner)))) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "multinomial: out of memory for %lld categories",
-                            (long long)row.count);
+    if (scratch != &single) {
+        tg_free(scratch);
     }
-    for (int64_t i = 0; i < rows; i += together) {
-        row.weights = (const char *)first.weights + (size_t)i * stride;
-        draw(rng, out + i * draws, draws, &row, tg_rng_portion(rows - i, together), replacement, scratch);
-    }
-    tg_free(scratch);
-    return true;
+    return is_valid;
 }
 
 bool tg_rng_multinomial_f32(tg_rng *rng, int64_t *out, int64_t draws, const float *weights, int64_t categories,
