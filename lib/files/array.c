@@ -160,8 +160,7 @@ static int64_t decode(void *out, const void *in, tg_stored stored, int64_t count
 }
 
 /* Reports values[i], which is value number `index` of the array. */
-static bool refuse_value(const tg_file *file, const tg_array *array, const void *values, int64_t i, int64_t index,
-                         tg_error *error)
+static bool refuse_value(const tg_array *array, const void *values, int64_t i, int64_t index, tg_error *error)
 {
     char text[TG_SHAPE_TEXT], number[24];
     int64_t position = 0, size = tg_shape_count(array->shape);
@@ -176,8 +175,9 @@ static bool refuse_value(const tg_file *file, const tg_array *array, const void 
     } else {
         snprintf(number, sizeof number, "%lld", (long long)integer_at(values, array->dtype, i));
     }
-    return tg_error_set(error, TG_ERROR_RANGE, "%s: '%s': value %s of '%.*s' at %s is outside of i32", file->call,
-                        file->path, number, TG_CUT(array->name, 100), tg_index_format(&array->shape, index, text));
+    return tg_error_set(error, TG_ERROR_RANGE, "%s: '%s': value %s of '%.*s' at %s is outside of i32",
+                        array->file->call, array->file->path, number, TG_CUT(array->name, 100),
+                        tg_index_format(&array->shape, index, text));
 }
 
 /* Returns whether stored values are those of the dtype, apart from the order of their bytes. */
@@ -187,8 +187,9 @@ static bool is_stored_as(tg_stored stored, tg_dtype dtype)
 }
 
 /* Reads in parts: bytes -> values of the stored dtype -> f32 or i32 -> values of `dtype`. */
-static bool read_converted(const tg_file *file, const tg_array *array, void *out, tg_dtype dtype, tg_error *error)
+static bool read_converted(const tg_array *array, void *out, tg_dtype dtype, tg_error *error)
 {
+    const tg_file *file = array->file;
     size_t size = (size_t)tg_stored_bits(array->dtype) / 8;
     int64_t count = tg_shape_count(array->shape);
     bool is_swapped = array->is_big_endian != host_is_big_endian();
@@ -209,7 +210,7 @@ static bool read_converted(const tg_file *file, const tg_array *array, void *out
         }
         int64_t decoded_count = is_read && is_decoded ? decode(decoded, stored, array->dtype, part) : part;
         if (decoded_count < part) {
-            is_read = refuse_value(file, array, stored, decoded_count, done + decoded_count, error);
+            is_read = refuse_value(array, stored, decoded_count, done + decoded_count, error);
         }
         if (is_read) {
             tg_convert((char *)out + (size_t)done * tg_size_of(dtype), dtype, is_decoded ? decoded : stored, natural,
@@ -227,17 +228,30 @@ static bool is_same_layout(const tg_array *array, tg_dtype dtype)
            (array->is_big_endian == host_is_big_endian() || tg_stored_bits(array->dtype) == 8);
 }
 
-bool tg_array_read(const tg_file *file, const tg_array *array, void *out, tg_dtype dtype, tg_error *error)
+bool tg_array_read(const tg_array *array, void *out, tg_dtype dtype, tg_error *error)
 {
     if (!is_same_layout(array, dtype)) {
-        return read_converted(file, array, out, dtype, error);
+        return read_converted(array, out, dtype, error);
     }
-    return tg_file_read(file, array->offset, out, (size_t)tg_shape_count(array->shape) * tg_size_of(dtype), error);
+    return tg_file_read(array->file, array->offset, out, (size_t)tg_shape_count(array->shape) * tg_size_of(dtype),
+                        error);
+}
+
+bool tg_array_read_rows(const tg_array *array, tg_shard shard, int64_t own, void *out, tg_dtype dtype, tg_error *error)
+{
+    tg_array rows = *array;
+    if (shard.rows > 0) {
+        rows.shape.size[0] = shard.first;
+        rows.offset += (uint64_t)tg_shape_count(rows.shape) * (uint64_t)tg_stored_bits(rows.dtype) / 8;
+        rows.shape.size[0] = own;
+    }
+    return tg_array_read(&rows, out, dtype, error);
 }
 
 /* Returns a row-major copy of x, whose values are those of `shape` with the first axis fastest. Releases x. */
-static tg_tensor *from_fortran(const tg_file *file, tg_tensor *x, const tg_shape *shape, tg_error *error)
+static tg_tensor *from_fortran(const tg_array *array, tg_tensor *x, tg_error *error)
 {
+    const tg_shape *shape = &array->shape;
     int64_t strides[TG_MAX_RANK];
     for (int axis = 0; axis < shape->rank; axis++) {
         strides[axis] = axis ? strides[axis - 1] * shape->size[axis - 1] : 1;
@@ -245,15 +259,16 @@ static tg_tensor *from_fortran(const tg_file *file, tg_tensor *x, const tg_shape
     tg_tensor *view = tg_tensor_make_view(NULL, x, shape, strides, 0);
     tg_tensor *copy = view ? tg_tensor_new_copy(view, NULL) : NULL;
     if (!copy) {
-        tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory", file->call, file->path);
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory", array->file->call, array->file->path);
     }
     tg_release(view);
     tg_release(x);
     return copy;
 }
 
-tg_tensor *tg_array_read_new(const tg_file *file, const tg_array *array, tg_error *error)
+tg_tensor *tg_array_read_new(const tg_array *array, tg_error *error)
 {
+    const tg_file *file = array->file;
     tg_dtype dtype;
     size_t bytes;
     if (!tg_stored_dtype(array->dtype, &dtype)) {
@@ -268,11 +283,11 @@ tg_tensor *tg_array_read_new(const tg_file *file, const tg_array *array, tg_erro
     if (!x) {
         tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory for '%.*s'", file->call, file->path,
                      TG_CUT(array->name, 100));
-    } else if (!tg_array_read(file, array, tg_values(x), dtype, error)) {
+    } else if (!tg_array_read(array, tg_values(x), dtype, error)) {
         tg_release(x);
         return NULL;
     }
-    return x && array->is_fortran && array->shape.rank > 1 ? from_fortran(file, x, &array->shape, error) : x;
+    return x && array->is_fortran && array->shape.rank > 1 ? from_fortran(array, x, error) : x;
 }
 
 /* ---- writing ---- */

@@ -57,6 +57,7 @@ bool tg_stored_holds(tg_stored stored, tg_dtype dtype);
 
 /* An array in a file. */
 typedef struct tg_array {
+    const tg_file *file;
     const char *name; /* for messages */
     tg_stored dtype;
     bool is_big_endian;
@@ -67,10 +68,13 @@ typedef struct tg_array {
 
 /* Reads the array, in the order of the file, into memory for values of `dtype`, which tg_stored_fits accepts. RANGE,
  * with the index, for an integer that does not fit. */
-bool tg_array_read(const tg_file *file, const tg_array *array, void *out, tg_dtype dtype, tg_error *error);
+bool tg_array_read(const tg_array *array, void *out, tg_dtype dtype, tg_error *error);
+
+/* Reads `own` rows of an array, those of a shard. All rows if the table is not sharded. */
+bool tg_array_read_rows(const tg_array *array, tg_shard shard, int64_t own, void *out, tg_dtype dtype, tg_error *error);
 
 /* Reads the array into a new tensor of its own dtype; yours. DTYPE for a dtype that cannot be read. */
-tg_tensor *tg_array_read_new(const tg_file *file, const tg_array *array, tg_error *error);
+tg_tensor *tg_array_read_new(const tg_array *array, tg_error *error);
 
 /* Writes x's values, little-endian. `stored` comes from tg_stored_of. */
 bool tg_array_write(tg_file_writer *writer, const tg_tensor *x, tg_stored stored, tg_error *error);

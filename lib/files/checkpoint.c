@@ -23,34 +23,29 @@ const char *tg_part_name(const tg_checkpoint_part *part, const char *text, char 
     return out;
 }
 
-bool tg_saving_add_rows(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
-                        tg_shard shard, const void *values, tg_error *error)
+bool tg_saving_add_rows(tg_safetensors_writer *writer, const char *prefix, const char *name, tg_dtype dtype,
+                        tg_shape shape, tg_shard shard, const void *values, tg_error *error)
 {
-    if (!tg_grow(&saving->made, &saving->made_capacity, saving->made_count, saving->made_count + 1,
-                 sizeof *saving->made)) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_save_call);
-    }
     tg_tensor *x = tg_tensor_new_from(dtype, shape, values, error);
-    if (!x) {
-        return false;
-    }
-    saving->made[saving->made_count++] = x;
-    return tg_safetensors_add(saving->writer, prefix, name, x, shard, TG_SAVE_FLOATS_KEEP, error);
+    bool is_added = x && tg_safetensors_add(writer, prefix, name, x, shard, TG_SAVE_FLOATS_KEEP, error);
+    tg_release(x);
+    return is_added;
 }
 
-bool tg_saving_add(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
+bool tg_saving_add(tg_safetensors_writer *writer, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
                    const void *values, tg_error *error)
 {
-    return tg_saving_add_rows(saving, prefix, name, dtype, shape, (tg_shard){0, 0}, values, error);
+    return tg_saving_add_rows(writer, prefix, name, dtype, shape, (tg_shard){0, 0}, values, error);
 }
 
-bool tg_saving_add_integer(tg_saving *saving, const char *prefix, const char *name, int64_t value, tg_error *error)
+bool tg_saving_add_integer(tg_safetensors_writer *writer, const char *prefix, const char *name, int64_t value,
+                           tg_error *error)
 {
     char key[TG_PART_NAME], text[32];
     /* a prefix is shorter (check_part), but gcc would warn */
     snprintf(key, sizeof key, "%.*s%s", TG_PART_NAME - 64, prefix, name);
     snprintf(text, sizeof text, "%" PRId64, value);
-    return tg_safetensors_add_metadata(saving->writer, "", key, text, error);
+    return tg_safetensors_add_metadata(writer, "", key, text, error);
 }
 
 bool tg_loading_refuse(const tg_loading *loading, tg_error *error, const char *format, ...)
@@ -62,6 +57,11 @@ bool tg_loading_refuse(const tg_loading *loading, tg_error *error, const char *f
     va_end(arguments);
     return tg_error_set(error, TG_ERROR_VALUE, "%s: '%.*s' does not fit: %s", tg_load_call, TG_CUT(loading->path, 200),
                         text);
+}
+
+void *tg_loading_replace(tg_loading *loading, const tg_checkpoint_part *part, void *to, size_t bytes, tg_error *error)
+{
+    return tg_pending_add(&loading->values, tg_load_call, part->name, to, bytes, error);
 }
 
 const tg_array *tg_loading_find(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype,
@@ -86,7 +86,7 @@ bool tg_loading_read_rows(const tg_loading *loading, const char *prefix, const c
                           tg_shape shape, tg_shard shard, void *out, tg_error *error)
 {
     const tg_array *array = tg_loading_find(loading, prefix, name, dtype, tg_whole_shape(shape, shard), error);
-    return array && tg_safetensors_read_rows(loading->file, array, shard, shape.size[0], out, dtype, error);
+    return array && tg_array_read_rows(array, shard, shape.size[0], out, dtype, error);
 }
 
 bool tg_loading_read(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
@@ -203,20 +203,15 @@ bool tg_checkpoint_save_together(const char *path, const tg_checkpoint_part *par
         return false;
     }
     tg_error local = TG_NO_ERROR;
-    tg_saving saving = {.writer = NULL};
+    tg_safetensors_writer *writer = NULL;
     bool is_added = check_parts(tg_save_call, path, parts, count, &local) &&
-                    (saving.writer = tg_safetensors_writer_new(tg_save_call, &local)) &&
-                    tg_safetensors_add_metadata(saving.writer, "", "format", "pt", &local);
+                    (writer = tg_safetensors_writer_new(tg_save_call, &local)) &&
+                    tg_safetensors_add_metadata(writer, "", "format", "pt", &local);
     for (int64_t i = 0; is_added && i < count; i++) {
-        is_added = parts[i].kind->add(&saving, &parts[i], &local);
+        is_added = parts[i].kind->add(writer, &parts[i], &local);
     }
-    bool is_saved =
-        tg_group_agree(group, &local, error) && tg_safetensors_write_together(saving.writer, path, group, error);
-    for (size_t i = 0; i < saving.made_count; i++) {
-        tg_release(saving.made[i]);
-    }
-    tg_free(saving.made);
-    tg_safetensors_writer_free(saving.writer);
+    bool is_saved = tg_group_agree(group, &local, error) && tg_safetensors_write_together(writer, path, group, error);
+    tg_safetensors_writer_free(writer);
     return is_saved;
 }
 
@@ -258,11 +253,7 @@ bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_part *par
         tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", tg_load_call);
     }
     bool is_ready = tg_group_agree(group, &local, error);
-    if (is_ready) {
-        tg_pending_commit(&loading.values);
-    } else {
-        tg_pending_abandon(&loading.values);
-    }
+    tg_pending_end(&loading.values, is_ready);
     for (int64_t i = 0; i < ready; i++) {
         const tg_part_kind *kind = parts[i].kind;
         if (is_ready && kind->commit) {
@@ -329,7 +320,7 @@ char *tg_checkpoint_read_bytes(const char *path, const char *name, int64_t *size
                      TG_CUT(name, 100));
     } else if (!(bytes = tg_alloc((uint64_t)count + 1, 1))) {
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld bytes", call, (long long)count);
-    } else if (!tg_safetensors_read(file, array, bytes, TG_U8, error)) {
+    } else if (!tg_array_read(array, bytes, TG_U8, error)) {
         tg_free(bytes);
         bytes = NULL;
     } else {

@@ -1,5 +1,5 @@
 /* checkpoint (private): the interface of a kind of part. A load first prepares all parts, which may fail, and then
- * commits all, which cannot fail. */
+ * changes them all, which cannot fail: it replaces the pending values, and commits what they cannot express. */
 #ifndef TG_FILES_CHECKPOINT_H
 #define TG_FILES_CHECKPOINT_H
 
@@ -9,26 +9,16 @@
 #include "data/loader.h"
 #include "files/params_file.h"
 
-/* The work of a save. */
-typedef struct tg_saving {
-    tg_safetensors_writer *writer;
-    tg_tensor **made; /* tensors that exist until the file is written */
-    size_t made_count, made_capacity;
-} tg_saving;
-
-/* The work of a load. The values of all tensors are in one list. */
+/* The work of a load. The new values of all parts are in one list. */
 typedef struct tg_loading {
     const char *path;
     tg_safetensors *file;
     tg_pending values;
 } tg_loading;
 
-/* What is committed for a part, besides the values of tensors. */
+/* What is committed for a part, besides pending values. */
 typedef struct tg_prepared {
-    tg_rng rng;
     tg_loader_position position;
-    int64_t integer;
-    double number;
     void *memory; /* of the kind that prepared it */
 } tg_prepared;
 
@@ -36,7 +26,7 @@ typedef struct tg_part_kind {
     /* what must not be NULL, for messages: "tg_params"; NULL for a kind without an object */
     const char *object;
     /* adds the part to a file; false with the error set */
-    bool (*add)(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error);
+    bool (*add)(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_error *error);
     /* reads the part, and changes nothing; false with the error set. NULL: a load skips the part */
     bool (*prepare)(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error);
     /* changes the object; NULL: nothing is left to do */
@@ -54,18 +44,22 @@ extern const char tg_save_call[], tg_load_call[];
 const char *tg_part_name(const tg_checkpoint_part *part, const char *text, char out[TG_PART_NAME]);
 
 /* Adds a new tensor of `dtype` with the values of an array under prefix + name. */
-bool tg_saving_add(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
+bool tg_saving_add(tg_safetensors_writer *writer, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
                    const void *values, tg_error *error);
 
 /* The same for one value or more per row of a table, or of a shard. */
-bool tg_saving_add_rows(tg_saving *saving, const char *prefix, const char *name, tg_dtype dtype, tg_shape shape,
-                        tg_shard shard, const void *values, tg_error *error);
+bool tg_saving_add_rows(tg_safetensors_writer *writer, const char *prefix, const char *name, tg_dtype dtype,
+                        tg_shape shape, tg_shard shard, const void *values, tg_error *error);
 
 /* Adds an integer to the metadata under prefix + name. */
-bool tg_saving_add_integer(tg_saving *saving, const char *prefix, const char *name, int64_t value, tg_error *error);
+bool tg_saving_add_integer(tg_safetensors_writer *writer, const char *prefix, const char *name, int64_t value,
+                           tg_error *error);
 
 /* Sets VALUE: "checkpoint_load: 'PATH' does not fit: <text>"; returns false. */
 bool tg_loading_refuse(const tg_loading *loading, tg_error *error, const char *format, ...) TG_PRINTF_LIKE(3, 4);
+
+/* Returns memory for new bytes of `to`, which replace them after all parts are prepared; NULL with the error set. */
+void *tg_loading_replace(tg_loading *loading, const tg_checkpoint_part *part, void *to, size_t bytes, tg_error *error);
 
 /* Finds the array prefix + name, which must have this dtype and shape; NULL with the error set. */
 const tg_array *tg_loading_find(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype,

@@ -14,16 +14,6 @@
 #include "files/checkpoint.h"
 #include "optim/optim.h"
 
-static const char *step_prefix(const tg_checkpoint_part *part, char out[TG_PART_NAME])
-{
-    return tg_part_name(part, ".step.", out);
-}
-
-static const char *group_prefix(const tg_checkpoint_part *part, char out[TG_PART_NAME])
-{
-    return tg_part_name(part, ".group.", out);
-}
-
 /* Returns the shard of the parameter to which state tensor number `index` belongs. */
 static tg_shard shard_of(const tg_optim *optim, int64_t index)
 {
@@ -56,7 +46,7 @@ static bool check_optim(const char *call, tg_optim *optim, tg_error *error)
     return true;
 }
 
-static bool add_optim(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+static bool add_optim(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_error *error)
 {
     tg_optim *optim = part->optim;
     char prefix[TG_PART_NAME];
@@ -65,59 +55,66 @@ static bool add_optim(tg_saving *saving, const tg_checkpoint_part *part, tg_erro
     }
     for (int64_t i = 0; i < optim->count * optim->states; i++) {
         tg_optim_state state = tg_optim_state_at(optim, i);
-        if (!tg_safetensors_add(saving->writer, state_prefix(part, state.kind, prefix), state.name, state.tensor,
+        if (!tg_safetensors_add(writer, state_prefix(part, state.kind, prefix), state.name, state.tensor,
                                 shard_of(optim, i), TG_SAVE_FLOATS_KEEP, error)) {
             return false;
         }
     }
+    tg_part_name(part, ".step.", prefix);
     for (int64_t i = 0; i < optim->count; i++) {
         double steps = (double)optim->slots[i].steps;
-        if (!tg_saving_add(saving, step_prefix(part, prefix), optim->slots[i].name, TG_F64, TG_SCALAR, &steps, error)) {
+        if (!tg_saving_add(writer, prefix, optim->slots[i].name, TG_F64, TG_SCALAR, &steps, error)) {
             return false;
         }
     }
+    tg_part_name(part, ".group.", prefix);
     for (size_t i = 0; i < optim->group_count; i++) {
         const tg_group *group = &optim->groups[i];
-        if (!tg_saving_add(saving, group_prefix(part, prefix), group->name, TG_F64, TG_SHAPE(2),
-                           (double[]){group->lr, group->weight_decay}, error)) {
+        if (!tg_saving_add(writer, prefix, group->name, TG_F64, TG_SHAPE(2), (double[]){group->lr, group->weight_decay},
+                           error)) {
             return false;
         }
     }
     return true;
 }
 
-/* The memory of a prepared optimizer: the steps of all parameters, then two numbers per group. */
-static bool prepare_numbers(const tg_loading *loading, const tg_checkpoint_part *part, double *numbers, tg_error *error)
+static bool prepare_steps(tg_loading *loading, const tg_checkpoint_part *part, tg_slot *slot, tg_error *error)
 {
-    const tg_optim *optim = part->optim;
     char prefix[TG_PART_NAME];
-    step_prefix(part, prefix);
-    for (int64_t i = 0; i < optim->count; i++) {
-        const char *name = optim->slots[i].name;
-        if (!tg_loading_read(loading, prefix, name, TG_F64, TG_SCALAR, &numbers[i], error)) {
-            return false;
-        }
-        if (!tg_is_count(numbers[i])) {
-            return tg_loading_refuse(loading, error, "'%s%s' is %g; it must be a whole number from 0 to 2^53", prefix,
-                                     name, numbers[i]);
-        }
+    double number = 0;
+    int64_t *steps = tg_loading_replace(loading, part, &slot->steps, sizeof *steps, error);
+    tg_part_name(part, ".step.", prefix);
+    if (!steps || !tg_loading_read(loading, prefix, slot->name, TG_F64, TG_SCALAR, &number, error)) {
+        return false;
     }
-    group_prefix(part, prefix);
-    for (size_t i = 0; i < optim->group_count; i++) {
-        double *pair = numbers + optim->count + 2 * i;
-        if (!tg_loading_read(loading, prefix, optim->groups[i].name, TG_F64, TG_SHAPE(2), pair, error)) {
-            return false;
-        }
-        if (!(pair[0] >= 0 && pair[1] >= 0 && isfinite(pair[0]) && isfinite(pair[1]))) {
-            return tg_loading_refuse(loading, error, "'%s%s' is (%g, %g); both must be finite and at least 0", prefix,
-                                     optim->groups[i].name, pair[0], pair[1]);
-        }
+    if (!tg_is_count(number)) {
+        return tg_loading_refuse(loading, error, "'%s%s' is %g; it must be a whole number from 0 to 2^53", prefix,
+                                 slot->name, number);
     }
+    *steps = (int64_t)number;
     return true;
+}
+
+static bool prepare_group(tg_loading *loading, const tg_checkpoint_part *part, tg_group *group, tg_error *error)
+{
+    char prefix[TG_PART_NAME];
+    double pair[2] = {0, 0};
+    double *lr = tg_loading_replace(loading, part, &group->lr, sizeof *lr, error);
+    double *weight_decay = tg_loading_replace(loading, part, &group->weight_decay, sizeof *weight_decay, error);
+    tg_part_name(part, ".group.", prefix);
+    if (!lr || !weight_decay || !tg_loading_read(loading, prefix, group->name, TG_F64, TG_SHAPE(2), pair, error)) {
+        return false;
+    }
+    *lr = pair[0];
+    *weight_decay = pair[1];
+    return (*lr >= 0 && *weight_decay >= 0 && isfinite(*lr) && isfinite(*weight_decay)) ||
+           tg_loading_refuse(loading, error, "'%s%s' is (%g, %g); both must be finite and at least 0", prefix,
+                             group->name, *lr, *weight_decay);
 }
 
 static bool prepare_optim(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
 {
+    (void)prepared;
     tg_optim *optim = part->optim;
     char prefix[TG_PART_NAME];
     if (!check_optim(tg_load_call, optim, error)) {
@@ -129,16 +126,18 @@ static bool prepare_optim(tg_loading *loading, const tg_checkpoint_part *part, t
         const tg_array *array =
             tg_loading_find(loading, state_prefix(part, state.kind, prefix), state.name, tg_tensor_dtype(state.tensor),
                             tg_whole_shape(tg_tensor_shape(state.tensor), shard), error);
-        if (!array ||
-            !tg_pending_read(&loading->values, tg_load_call, loading->file, array, state.tensor, shard, error)) {
+        if (!array || !tg_pending_read(&loading->values, tg_load_call, array, state.tensor, shard, error)) {
             return false;
         }
     }
-    prepared->memory = tg_alloc((size_t)optim->count + 2 * optim->group_count, sizeof(double));
-    if (!prepared->memory) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_load_call);
+    bool is_ready = true;
+    for (int64_t i = 0; is_ready && i < optim->count; i++) {
+        is_ready = prepare_steps(loading, part, &optim->slots[i], error);
     }
-    if (!prepare_numbers(loading, part, prepared->memory, error)) {
+    for (size_t i = 0; is_ready && i < optim->group_count; i++) {
+        is_ready = prepare_group(loading, part, &optim->groups[i], error);
+    }
+    if (!is_ready) {
         return false;
     }
     int64_t known = optim->count * (optim->states + 1) + (int64_t)optim->group_count;
@@ -149,32 +148,7 @@ static bool prepare_optim(tg_loading *loading, const tg_checkpoint_part *part, t
                              part->name, (long long)found, (long long)known);
 }
 
-static void commit_optim(const tg_checkpoint_part *part, tg_prepared *prepared)
-{
-    tg_optim *optim = part->optim;
-    const double *numbers = prepared->memory, *pairs = numbers + optim->count;
-    for (int64_t i = 0; i < optim->count; i++) {
-        optim->slots[i].steps = (int64_t)numbers[i];
-    }
-    for (size_t i = 0; i < optim->group_count; i++) {
-        optim->groups[i].lr = pairs[2 * i];
-        optim->groups[i].weight_decay = pairs[2 * i + 1];
-    }
-}
-
-static void release_optim(const tg_checkpoint_part *part, tg_prepared *prepared)
-{
-    (void)part;
-    tg_free(prepared->memory);
-}
-
-static const tg_part_kind optim_kind = {
-    .object = "tg_optim",
-    .add = add_optim,
-    .prepare = prepare_optim,
-    .commit = commit_optim,
-    .release = release_optim,
-};
+static const tg_part_kind optim_kind = {.object = "tg_optim", .add = add_optim, .prepare = prepare_optim};
 
 tg_checkpoint_part tg_checkpoint_optim(const char *name, tg_optim *optim)
 {

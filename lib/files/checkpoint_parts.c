@@ -16,12 +16,13 @@ typedef struct table_rows {
 } table_rows;
 
 /* Adds the frozen rows of a table. A shard writes them also if it has none, because another shard may have some. */
-static bool add_frozen(tg_saving *saving, const char *prefix, const char *name, const tg_tensor *table, tg_error *error)
+static bool add_frozen(tg_safetensors_writer *writer, const char *prefix, const char *name, const tg_tensor *table,
+                       tg_error *error)
 {
     int64_t rows = table->shape[0];
     const uint8_t *frozen = table->rows->frozen;
     uint8_t *none = frozen ? NULL : tg_alloc_zeroed((size_t)rows + 1, 1);
-    bool is_added = frozen || none ? tg_saving_add_rows(saving, prefix, name, TG_U8, tg_shape_make(1, &rows),
+    bool is_added = frozen || none ? tg_saving_add_rows(writer, prefix, name, TG_U8, tg_shape_make(1, &rows),
                                                         tg_shard_of(table), frozen ? frozen : none, error)
                                    : tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_save_call);
     tg_free(none);
@@ -29,7 +30,7 @@ static bool add_frozen(tg_saving *saving, const char *prefix, const char *name, 
 }
 
 /* Adds the frozen rows and the counts of one tensor. A count is exact as a double up to 2^53. */
-static bool add_rows(tg_saving *saving, const tg_checkpoint_part *part, tg_entry entry, tg_error *error)
+static bool add_rows(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_entry entry, tg_error *error)
 {
     char frozen[TG_PART_NAME], updates[TG_PART_NAME];
     const tg_row_state *state = entry.tensor->rows;
@@ -38,7 +39,7 @@ static bool add_rows(tg_saving *saving, const tg_checkpoint_part *part, tg_entry
     tg_part_name(part, "_frozen_rows.", frozen);
     tg_part_name(part, "_row_updates.", updates);
     if ((tg_has_frozen_rows(entry.tensor) || shard.rows > 0) &&
-        !add_frozen(saving, frozen, entry.name, entry.tensor, error)) {
+        !add_frozen(writer, frozen, entry.name, entry.tensor, error)) {
         return false;
     }
     if (!state || !state->updates) {
@@ -49,24 +50,23 @@ static bool add_rows(tg_saving *saving, const tg_checkpoint_part *part, tg_entry
         counts[2 * row] = (double)state->updates[row].count;
         counts[2 * row + 1] = (double)state->updates[row].last_step;
     }
-    bool is_added = counts ? tg_saving_add_rows(saving, updates, entry.name, TG_F64,
+    bool is_added = counts ? tg_saving_add_rows(writer, updates, entry.name, TG_F64,
                                                 tg_shape_make(2, (int64_t[]){rows, 2}), shard, counts, error)
                            : tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_save_call);
     tg_free(counts);
     return is_added;
 }
 
-static bool add_params(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+static bool add_params(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_error *error)
 {
     char prefix[TG_PART_NAME];
     if (!tg_params_check(tg_save_call, part->params, error) ||
-        !tg_params_add_to_file(part->params, saving->writer, tg_part_name(part, ".", prefix), TG_SAVE_FLOATS_KEEP,
-                               error)) {
+        !tg_params_add_to_file(part->params, writer, tg_part_name(part, ".", prefix), TG_SAVE_FLOATS_KEEP, error)) {
         return false;
     }
     for (int64_t i = 0; i < tg_params_count(part->params); i++) {
         tg_entry entry = tg_params_at(part->params, i);
-        if (entry.kind == TG_ENTRY_PARAMETER && !add_rows(saving, part, entry, error)) {
+        if (entry.kind == TG_ENTRY_PARAMETER && !add_rows(writer, part, entry, error)) {
             return false;
         }
     }
@@ -205,15 +205,15 @@ static tg_shape state_shape(void)
     return tg_shape_make(1, (int64_t[]){TG_RNG_TORCH_STATE_SIZE});
 }
 
-static bool add_rng(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+static bool add_rng(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_error *error)
 {
     uint8_t state[TG_RNG_TORCH_STATE_SIZE];
     char prefix[TG_PART_NAME];
     tg_part_name(part, ".", prefix);
     return tg_rng_save_torch_state(part->rng, state, error) &&
-           tg_saving_add(saving, "", part->name, TG_U8, state_shape(), state, error) &&
-           tg_saving_add_integer(saving, prefix, "position", (int64_t)part->rng->position, error) &&
-           tg_saving_add_integer(saving, prefix, "profile", part->rng->profile, error);
+           tg_saving_add(writer, "", part->name, TG_U8, state_shape(), state, error) &&
+           tg_saving_add_integer(writer, prefix, "position", (int64_t)part->rng->position, error) &&
+           tg_saving_add_integer(writer, prefix, "profile", part->rng->profile, error);
 }
 
 static bool prepare_rng(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
@@ -221,31 +221,22 @@ static bool prepare_rng(tg_loading *loading, const tg_checkpoint_part *part, tg_
     uint8_t state[TG_RNG_TORCH_STATE_SIZE];
     char prefix[TG_PART_NAME];
     int64_t position = 0, profile = 0;
+    tg_rng *rng = tg_loading_replace(loading, part, part->rng, sizeof *rng, error);
+    (void)prepared;
     tg_part_name(part, ".", prefix);
-    tg_rng_copy(&prepared->rng, part->rng);
-    if (!tg_loading_read(loading, "", part->name, TG_U8, state_shape(), state, error) ||
-        !tg_rng_load_torch_state(&prepared->rng, state, error) ||
+    if (!rng || !tg_loading_read(loading, "", part->name, TG_U8, state_shape(), state, error) ||
+        !tg_rng_load_torch_state(rng, state, error) ||
         !tg_loading_read_integer(loading, prefix, "position", &position, error) ||
         !tg_loading_read_integer(loading, prefix, "profile", &profile, error)) {
         return false;
     }
-    prepared->rng.position = (uint64_t)position;
-    prepared->rng.profile = (tg_rng_profile)profile;
+    rng->position = (uint64_t)position;
+    rng->profile = (tg_rng_profile)profile;
     return (profile >= TG_RNG_AVX2 && profile <= TG_RNG_PORTABLE) ||
            tg_loading_refuse(loading, error, "'%sprofile' is %lld, which does not exist", prefix, (long long)profile);
 }
 
-static void commit_rng(const tg_checkpoint_part *part, tg_prepared *prepared)
-{
-    tg_rng_copy(part->rng, &prepared->rng);
-}
-
-static const tg_part_kind rng_kind = {
-    .object = "tg_rng",
-    .add = add_rng,
-    .prepare = prepare_rng,
-    .commit = commit_rng,
-};
+static const tg_part_kind rng_kind = {.object = "tg_rng", .add = add_rng, .prepare = prepare_rng};
 
 tg_checkpoint_part tg_checkpoint_rng(const char *name, tg_rng *rng)
 {
@@ -277,7 +268,7 @@ static bool check_loader(const tg_loader *loader, tg_error *error)
     return tg_loader_is_usable(loader) || tg_error_copy(error, tg_loader_error(loader));
 }
 
-static bool add_loader(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+static bool add_loader(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_error *error)
 {
     char prefix[TG_PART_NAME];
     loader_fact facts[LOADER_FACTS];
@@ -288,12 +279,12 @@ static bool add_loader(tg_saving *saving, const tg_checkpoint_part *part, tg_err
     tg_part_name(part, ".", prefix);
     facts_of(part->loader, facts);
     for (int i = 0; i < LOADER_FACTS; i++) {
-        if (!tg_saving_add_integer(saving, prefix, facts[i].name, facts[i].value, error)) {
+        if (!tg_saving_add_integer(writer, prefix, facts[i].name, facts[i].value, error)) {
             return false;
         }
     }
-    return tg_saving_add_integer(saving, prefix, "next_batch", position.next, error) &&
-           tg_saving_add_integer(saving, prefix, "seed", (int64_t)position.seed, error);
+    return tg_saving_add_integer(writer, prefix, "next_batch", position.next, error) &&
+           tg_saving_add_integer(writer, prefix, "seed", (int64_t)position.seed, error);
 }
 
 static bool prepare_loader(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)

@@ -7,71 +7,56 @@
 
 /* ---- numbers ---- */
 
-static bool add_integer(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+static bool add_integer(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_error *error)
 {
-    return tg_saving_add_integer(saving, "", part->name, *part->integer, error);
+    return tg_saving_add_integer(writer, "", part->name, *part->integer, error);
 }
 
 static bool prepare_integer(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
 {
-    return tg_loading_read_integer(loading, "", part->name, &prepared->integer, error);
+    (void)prepared;
+    int64_t *value = tg_loading_replace(loading, part, part->integer, sizeof *value, error);
+    return value && tg_loading_read_integer(loading, "", part->name, value, error);
 }
 
-static void commit_integer(const tg_checkpoint_part *part, tg_prepared *prepared)
-{
-    *part->integer = prepared->integer;
-}
-
-static const tg_part_kind integer_kind = {
-    .object = "integer",
-    .add = add_integer,
-    .prepare = prepare_integer,
-    .commit = commit_integer,
-};
+static const tg_part_kind integer_kind = {.object = "integer", .add = add_integer, .prepare = prepare_integer};
 
 tg_checkpoint_part tg_checkpoint_integer(const char *name, int64_t *integer)
 {
     return (tg_checkpoint_part){.name = name, .kind = &integer_kind, .integer = integer};
 }
 
-static bool add_number(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+static bool add_number(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_error *error)
 {
-    return tg_saving_add(saving, "", part->name, TG_F64, TG_SCALAR, part->number, error);
+    return tg_saving_add(writer, "", part->name, TG_F64, TG_SCALAR, part->number, error);
 }
 
 static bool prepare_number(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
 {
-    return tg_loading_read(loading, "", part->name, TG_F64, TG_SCALAR, &prepared->number, error);
+    (void)prepared;
+    double *value = tg_loading_replace(loading, part, part->number, sizeof *value, error);
+    return value && tg_loading_read(loading, "", part->name, TG_F64, TG_SCALAR, value, error);
 }
 
-static void commit_number(const tg_checkpoint_part *part, tg_prepared *prepared)
-{
-    *part->number = prepared->number;
-}
-
-static const tg_part_kind number_kind = {
-    .object = "number",
-    .add = add_number,
-    .prepare = prepare_number,
-    .commit = commit_number,
-};
+static const tg_part_kind number_kind = {.object = "number", .add = add_number, .prepare = prepare_number};
 
 tg_checkpoint_part tg_checkpoint_number(const char *name, double *number)
 {
     return (tg_checkpoint_part){.name = name, .kind = &number_kind, .number = number};
 }
 
-static bool add_expected(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+static bool add_expected(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_error *error)
 {
-    return tg_saving_add_integer(saving, "", part->name, part->expected, error);
+    return tg_saving_add_integer(writer, "", part->name, part->expected, error);
 }
 
 static bool compare_integer(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
 {
-    return prepare_integer(loading, part, prepared, error) &&
-           (prepared->integer == part->expected ||
-            tg_loading_refuse(loading, error, "'%s' is %lld in the file and %lld here", part->name,
-                              (long long)prepared->integer, (long long)part->expected));
+    (void)prepared;
+    int64_t found;
+    return tg_loading_read_integer(loading, "", part->name, &found, error) &&
+           (found == part->expected || tg_loading_refuse(loading, error, "'%s' is %lld in the file and %lld here",
+                                                         part->name, (long long)found, (long long)part->expected));
 }
 
 static const tg_part_kind expected_integer_kind = {.add = add_expected, .prepare = compare_integer};
@@ -83,9 +68,9 @@ tg_checkpoint_part tg_checkpoint_expect_integer(const char *name, int64_t expect
 
 /* ---- texts and bytes ---- */
 
-static bool add_text(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+static bool add_text(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_error *error)
 {
-    return tg_safetensors_add_metadata(saving->writer, "", part->name, part->text, error);
+    return tg_safetensors_add_metadata(writer, "", part->name, part->text, error);
 }
 
 static bool compare_text(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
@@ -110,46 +95,34 @@ tg_checkpoint_part tg_checkpoint_expect_text(const char *name, const char *text)
     return (tg_checkpoint_part){.name = name, .kind = &expected_text_kind, .text = text};
 }
 
-static bool add_bytes(tg_saving *saving, const tg_checkpoint_part *part, tg_error *error)
+static bool add_bytes(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_error *error)
 {
-    return tg_saving_add(saving, "", part->name, TG_U8, tg_shape_make(1, &part->size), part->bytes, error);
+    return tg_saving_add(writer, "", part->name, TG_U8, tg_shape_make(1, &part->size), part->bytes, error);
 }
 
 static bool compare_bytes(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
 {
+    (void)prepared;
     const tg_array *array = tg_loading_find(loading, "", part->name, TG_U8, tg_shape_make(1, &part->size), error);
-    if (!array) {
-        return false;
-    }
-    char *found = prepared->memory = tg_alloc((size_t)part->size + 1, 1);
+    char *found = array ? tg_alloc((size_t)part->size + 1, 1) : NULL;
     if (!found) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for '%.*s'", tg_load_call,
                             TG_CUT(part->name, 100));
     }
-    if (!tg_safetensors_read(loading->file, array, found, TG_U8, error)) {
-        return false;
-    }
+    bool is_same = tg_array_read(array, found, TG_U8, error);
     int64_t same = 0;
-    while (same < part->size && found[same] == ((const char *)part->bytes)[same]) {
+    while (is_same && same < part->size && found[same] == ((const char *)part->bytes)[same]) {
         same++;
     }
-    return same == part->size ||
-           tg_loading_refuse(loading, error, "byte %lld of '%s' differs", (long long)same, part->name);
-}
-
-static void release_bytes(const tg_checkpoint_part *part, tg_prepared *prepared)
-{
-    (void)part;
-    tg_free(prepared->memory);
+    is_same = is_same && (same == part->size ||
+                          tg_loading_refuse(loading, error, "byte %lld of '%s' differs", (long long)same, part->name));
+    tg_free(found);
+    return is_same;
 }
 
 static const tg_part_kind bytes_kind = {.object = "array of bytes", .add = add_bytes};
 static const tg_part_kind expected_bytes_kind = {
-    .object = "array of bytes",
-    .add = add_bytes,
-    .prepare = compare_bytes,
-    .release = release_bytes,
-};
+    .object = "array of bytes", .add = add_bytes, .prepare = compare_bytes};
 
 static tg_checkpoint_part bytes_part(const char *name, const tg_part_kind *kind, const void *bytes, int64_t size)
 {

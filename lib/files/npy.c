@@ -197,7 +197,7 @@ static bool find_header(const tg_file *file, uint64_t begin, uint64_t end, uint6
 bool tg_npy_parse(const tg_file *file, uint64_t begin, uint64_t end, const char *name, tg_array *array, tg_error *error)
 {
     uint64_t at = 0, length = 0;
-    *array = (tg_array){.name = name};
+    *array = (tg_array){.file = file, .name = name};
     if (!find_header(file, begin, end, &at, &length, error)) {
         return false;
     }
@@ -231,8 +231,7 @@ tg_tensor *tg_tensor_new_from_npy(const char *path, tg_error *error)
     if (!tg_file_open(&file, "tensor_new_from_npy", path, error)) {
         return NULL;
     }
-    tg_tensor *x =
-        tg_npy_parse(&file, 0, file.size, "array", &array, error) ? tg_array_read_new(&file, &array, error) : NULL;
+    tg_tensor *x = tg_npy_parse(&file, 0, file.size, "array", &array, error) ? tg_array_read_new(&array, error) : NULL;
     tg_file_close(&file);
     return x;
 }

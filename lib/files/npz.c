@@ -270,7 +270,7 @@ tg_tensor *tg_tensor_new_from_npz(const char *path, const char *name, tg_error *
     }
     bool is_found = open_archive(&a) && find_member(&a, name, &m) && check_crc(&a, &m) &&
                     tg_npy_parse(&a.file, m.begin, m.end, name, &array, error);
-    tg_tensor *x = is_found ? tg_array_read_new(&a.file, &array, error) : NULL;
+    tg_tensor *x = is_found ? tg_array_read_new(&array, error) : NULL;
     tg_file_close(&a.file);
     return x;
 }

@@ -157,7 +157,7 @@ static bool read_arrays(const tg_params *params, const char *name, const tg_safe
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         tg_entry entry = tg_params_at(params, i);
         const tg_array *array = entry.kind == TG_ENTRY_ALIAS ? NULL : array_of(params, arrays, i);
-        if (array && !tg_pending_read(pending, name, file, array, entry.tensor, tg_shard_of(entry.tensor), error)) {
+        if (array && !tg_pending_read(pending, name, array, entry.tensor, tg_shard_of(entry.tensor), error)) {
             return false;
         }
     }
@@ -205,12 +205,8 @@ static bool load(const char *call, tg_params *params, const char *path, const ch
     bool is_read =
         file && tg_params_read_from_file(params, call, file, path ? path : "bytes", &config, &pending, error);
     tg_safetensors_close(file);
-    if (!is_read) {
-        tg_pending_abandon(&pending);
-        return false;
-    }
-    tg_pending_commit(&pending);
-    return true;
+    tg_pending_end(&pending, is_read);
+    return is_read;
 }
 
 bool tg_params_load(tg_params *params, const char *path, const tg_params_load_config *config, tg_error *error)

@@ -183,15 +183,16 @@ static int compare_names_and_parts(const void *a, const void *b)
     return order != 0 ? order : (x > y) - (x < y);
 }
 
-/* Sorts the tensors of all parts by name. Two parts must not have one name. */
+/* Sorts the tensors of all parts by name, and sets their files. Two parts must not have one name. */
 static bool sort(tg_safetensors *f, const char *call, const char *path, tg_error *error)
 {
     if (f->list.count > 0) {
         qsort(f->list.entries, f->list.count, sizeof *f->list.entries, compare_names_and_parts);
     }
-    for (size_t i = 1; i < f->list.count; i++) {
-        const tg_safetensors_entry *a = &f->list.entries[i - 1], *b = &f->list.entries[i];
-        if (compare_names(a, b) == 0) {
+    for (size_t i = 0; i < f->list.count; i++) {
+        tg_safetensors_entry *a = &f->list.entries[i > 0 ? i - 1 : 0], *b = &f->list.entries[i];
+        b->array.file = &f->parts[b->part].file;
+        if (i > 0 && compare_names(a, b) == 0) {
             return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s': '%.*s' is in two files, '%.*s' and '%.*s'", call,
                                 path, TG_CUT(a->array.name, 100), TG_CUT(f->parts[a->part].path, 60),
                                 TG_CUT(f->parts[b->part].path, 60));
@@ -330,33 +331,6 @@ const char *tg_safetensors_metadata(const tg_safetensors *f, const char *key)
     return list && low < list->count && strcmp(list->pairs[low].key, key) == 0 ? list->pairs[low].value : NULL;
 }
 
-static const file_part *part_of(const tg_safetensors *f, const tg_array *array)
-{
-    return &f->parts[((const tg_safetensors_entry *)(const void *)array)->part];
-}
-
-bool tg_safetensors_read(const tg_safetensors *f, const tg_array *array, void *out, tg_dtype dtype, tg_error *error)
-{
-    return tg_safetensors_read_rows(f, array, (tg_shard){0, 0}, 0, out, dtype, error);
-}
-
-bool tg_safetensors_read_rows(const tg_safetensors *f, const tg_array *array, tg_shard shard, int64_t own, void *out,
-                              tg_dtype dtype, tg_error *error)
-{
-    tg_array rows = *array;
-    if (shard.rows > 0) {
-        rows.shape.size[0] = shard.first;
-        rows.offset += (uint64_t)tg_shape_count(rows.shape) * (uint64_t)tg_stored_bits(rows.dtype) / 8;
-        rows.shape.size[0] = own;
-    }
-    return tg_array_read(&part_of(f, array)->file, &rows, out, dtype, error);
-}
-
-tg_tensor *tg_safetensors_read_new(const tg_safetensors *f, const tg_array *array, tg_error *error)
-{
-    return tg_array_read_new(&part_of(f, array)->file, array, error);
-}
-
 tg_tensor *tg_tensor_new_from_safetensors(const char *path, const char *name, tg_error *error)
 {
     static const char call[] = "tensor_new_from_safetensors";
@@ -369,7 +343,7 @@ tg_tensor *tg_tensor_new_from_safetensors(const char *path, const char *name, tg
     if (f && !array) {
         tg_error_set(error, TG_ERROR_RANGE, "%s: '%s' has no tensor '%.*s'", call, path, TG_CUT(name, 100));
     }
-    tg_tensor *x = array ? tg_safetensors_read_new(f, array, error) : NULL;
+    tg_tensor *x = array ? tg_array_read_new(array, error) : NULL;
     tg_safetensors_close(f);
     return x;
 }

@@ -45,17 +45,6 @@ const tg_array *tg_safetensors_find(const tg_safetensors *file, const char *pref
 /* Returns the value of a key in the metadata of the first file, or NULL. */
 const char *tg_safetensors_metadata(const tg_safetensors *file, const char *key);
 
-/* tg_array_read for an array of this file. */
-bool tg_safetensors_read(const tg_safetensors *file, const tg_array *array, void *out, tg_dtype dtype, tg_error *error);
-
-/* Reads `own` rows of an array, those of a shard. All rows if the table is not sharded. */
-bool tg_safetensors_read_rows(const tg_safetensors *file, const tg_array *array, tg_shard shard, int64_t own, void *out,
-                              tg_dtype dtype, tg_error *error);
-
-/* Returns a new tensor with the array's values and its own dtype (tg_stored_dtype); yours. DTYPE for one that cannot be
- * read. */
-tg_tensor *tg_safetensors_read_new(const tg_safetensors *file, const tg_array *array, tg_error *error);
-
 /* ---- writing ---- */
 
 /* A list of tensors and metadata that becomes one file. */
@@ -64,8 +53,8 @@ typedef struct tg_safetensors_writer tg_safetensors_writer;
 tg_safetensors_writer *tg_safetensors_writer_new(const char *call, tg_error *error);
 void tg_safetensors_writer_free(tg_safetensors_writer *writer);
 
-/* Adds x under the name prefix + name, or the table of which x is a shard. x must live until the file is written, and
- * its values are read then. VALUE for a name that is not UTF-8, or "__metadata__". */
+/* Adds x under the name prefix + name, or the table of which x is a shard. The writer holds x, and
+ * reads its values when the file is written. VALUE for a name that is not UTF-8, or "__metadata__". */
 bool tg_safetensors_add(tg_safetensors_writer *writer, const char *prefix, const char *name, const tg_tensor *x,
                         tg_shard shard, tg_save_floats floats, tg_error *error);
 

@@ -11,7 +11,7 @@
 
 typedef struct item {
     char *name;
-    const tg_tensor *x;
+    tg_tensor *x;
     tg_shard shard; /* x has only these rows */
     tg_stored stored;
 } item;
@@ -53,6 +53,7 @@ void tg_safetensors_writer_free(tg_safetensors_writer *w)
     }
     for (size_t i = 0; i < w->count; i++) {
         tg_free(w->items[i].name);
+        tg_release(w->items[i].x);
     }
     for (size_t i = 0; i < w->metadata_count; i++) {
         tg_free(w->metadata[i].key);
@@ -102,7 +103,7 @@ bool tg_safetensors_add_stored(tg_safetensors_writer *w, const char *prefix, con
         tg_free(copy);
         return no_memory(w, error);
     }
-    w->items[w->count++] = (item){copy, x, shard, stored};
+    w->items[w->count++] = (item){copy, tg_retain((tg_tensor *)(uintptr_t)x), shard, stored};
     return true;
 }
 

@@ -62,7 +62,7 @@ static void test_dtypes(void **state)
     assert_int_equal(tg_safetensors_count(f), 16 + 9 + 4);
     for (size_t i = 0; i < sizeof readable / sizeof *readable; i++) {
         const tg_array *array = tg_safetensors_find(f, "", readable[i].name);
-        tg_tensor *x = tg_safetensors_read_new(f, array, &error);
+        tg_tensor *x = tg_array_read_new(array, &error);
         assert_int_equal(tg_tensor_dtype(x), readable[i].dtype);
         assert_true(tg_shape_equal(tg_tensor_shape(x), TG_SHAPE(2, 3)));
         assert_golden_values(x, readable[i].kind);
@@ -71,7 +71,7 @@ static void test_dtypes(void **state)
     for (size_t i = 0; i < sizeof unreadable / sizeof *unreadable; i++) {
         const tg_array *array = tg_safetensors_find(f, "", unreadable[i]);
         assert_string_equal(tg_stored_name(array->dtype), unreadable[i]);
-        assert_null(tg_safetensors_read_new(f, array, &error));
+        assert_null(tg_array_read_new(array, &error));
         char expected[80];
         snprintf(expected, sizeof expected, "'%s' is %s, which cannot be read", unreadable[i], unreadable[i]);
         assert_error(&error, TG_ERROR_DTYPE, expected);
@@ -86,13 +86,13 @@ static void test_shapes_and_names(void **state)
     for (int rank = 0; rank <= 8; rank++) {
         char name[8];
         snprintf(name, sizeof name, "k%d", rank);
-        tg_tensor *x = tg_safetensors_read_new(f, tg_safetensors_find(f, "ran", name), NULL);
+        tg_tensor *x = tg_array_read_new(tg_safetensors_find(f, "ran", name), NULL);
         assert_int_equal(tg_tensor_rank(x), rank);
         assert_int_equal(tg_tensor_count(x), 1 << rank);
         assert_golden_values(x, 'f');
         tg_release(x);
     }
-    tg_tensor *empty = tg_safetensors_read_new(f, tg_safetensors_find(f, "", "empty3"), NULL);
+    tg_tensor *empty = tg_array_read_new(tg_safetensors_find(f, "", "empty3"), NULL);
     assert_true(tg_shape_equal(tg_tensor_shape(empty), TG_SHAPE(2, 0, 3)));
     assert_int_equal(tg_tensor_dtype(empty), TG_I32);
     tg_release(empty);
@@ -118,7 +118,7 @@ static void test_sharded(void **state)
     tg_safetensors *f = open_golden("sharded.safetensors.index.json");
     assert_int_equal(tg_safetensors_count(f), 3);
     for (int i = 0; i < 3; i++) {
-        tg_tensor *x = tg_safetensors_read_new(f, tg_safetensors_find(f, "", names[i]), NULL);
+        tg_tensor *x = tg_array_read_new(tg_safetensors_find(f, "", names[i]), NULL);
         assert_int_equal(tg_tensor_count(x), counts[i]);
         assert_golden_values(x, 'f');
         tg_release(x);
@@ -158,10 +158,10 @@ static void test_rounding(void **state)
     (void)state;
     static const char *const names[] = {"half", "bfloat16"};
     tg_safetensors *f = open_golden("rounding.safetensors");
-    tg_tensor *x = tg_safetensors_read_new(f, tg_safetensors_find(f, "", "x"), NULL);
+    tg_tensor *x = tg_array_read_new(tg_safetensors_find(f, "", "x"), NULL);
     assert_true(tg_tensor_count(x) > 3000);
     for (int i = 0; i < 2; i++) {
-        const tg_tensor *expected = tg_safetensors_read_new(f, tg_safetensors_find(f, "", names[i]), NULL);
+        const tg_tensor *expected = tg_array_read_new(tg_safetensors_find(f, "", names[i]), NULL);
         for (int64_t k = 0; k < tg_tensor_count(x); k++) {
             float value = (float)tg_tensor_value_at(x, k), wanted = (float)tg_tensor_value_at(expected, k);
             float found = i ? tg_from_bf16(tg_to_bf16(value)) : tg_from_f16(tg_to_f16(value));
@@ -303,7 +303,7 @@ static void test_many_values(void **state)
     tg_safetensors_writer_free(w);
     tg_safetensors *f = tg_safetensors_open("test", path, TG_SAFETENSORS_HEADER, NULL);
     double *values = malloc(100003 * sizeof *values);
-    assert_true(tg_safetensors_read(f, tg_safetensors_find(f, "", "x"), values, TG_F64, NULL));
+    assert_true(tg_array_read(tg_safetensors_find(f, "", "x"), values, TG_F64, NULL));
     for (int64_t k = 0; k < 100003; k++) {
         assert_true(values[k] == (double)(k % 2048));
     }
