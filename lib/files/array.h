@@ -57,8 +57,8 @@ bool tg_stored_holds(tg_stored stored, tg_dtype dtype);
 
 /* An array in a file. */
 typedef struct tg_array {
-    const tg_file *file;
     const char *name; /* for messages */
+    const tg_file *file;
     tg_stored dtype;
     bool is_big_endian;
     bool is_fortran; /* whether the first axis varies fastest in the file */

@@ -170,35 +170,21 @@ static bool parse_index(tg_safetensors *f, tg_json *j, int64_t max_header, mappi
 
 /* ---- names ---- */
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const tg_safetensors_entry *)a)->array.name, ((const tg_safetensors_entry *)b)->array.name);
-}
-
-/* Equal names are in the order of the parts. */
-static int compare_names_and_parts(const void *a, const void *b)
-{
-    int order = compare_names(a, b), x = ((const tg_safetensors_entry *)a)->part,
-        y = ((const tg_safetensors_entry *)b)->part;
-    return order != 0 ? order : (x > y) - (x < y);
-}
-
 /* Sorts the tensors of all parts by name, and sets their files. Two parts must not have one name. */
 static bool sort(tg_safetensors *f, const char *call, const char *path, tg_error *error)
 {
-    if (f->list.count > 0) {
-        qsort(f->list.entries, f->list.count, sizeof *f->list.entries, compare_names_and_parts);
-    }
+    tg_safetensors_entry *entries = f->list.entries;
+    size_t again = tg_sort_by_name(entries, f->list.count, sizeof *entries);
     for (size_t i = 0; i < f->list.count; i++) {
-        tg_safetensors_entry *a = &f->list.entries[i > 0 ? i - 1 : 0], *b = &f->list.entries[i];
-        b->array.file = &f->parts[b->part].file;
-        if (i > 0 && compare_names(a, b) == 0) {
-            return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s': '%.*s' is in two files, '%.*s' and '%.*s'", call,
-                                path, TG_CUT(a->array.name, 100), TG_CUT(f->parts[a->part].path, 60),
-                                TG_CUT(f->parts[b->part].path, 60));
-        }
+        entries[i].array.file = &f->parts[entries[i].part].file;
     }
-    return true;
+    if (again == 0) {
+        return true;
+    }
+    int32_t a = entries[again - 1].part, b = entries[again].part;
+    return tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s': '%.*s' is in two files, '%.*s' and '%.*s'", call, path,
+                        TG_CUT(entries[again].array.name, 100), TG_CUT(f->parts[a < b ? a : b].path, 60),
+                        TG_CUT(f->parts[a < b ? b : a].path, 60));
 }
 
 static bool check_mappings(const tg_safetensors *f, tg_json *j, const mapping_list *list)

@@ -6,6 +6,29 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
+/* ---- names ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+    int order = strcmp(x, y);
+    return order ? order : (x > y) - (x < y);
+}
+
+size_t tg_sort_by_name(void *structs, size_t count, size_t size)
+{
+    const char *names = structs;
+    if (count > 0) {
+        qsort(structs, count, size, compare_names);
+    }
+    for (size_t i = 1; i < count; i++) {
+        if (strcmp(*(const char *const *)(names + (i - 1) * size), *(const char *const *)(names + i * size)) == 0) {
+            return i;
+        }
+    }
+    return 0;
+}
+
 /* ---- one tensor ---- */
 
 static bool parse_dtype(tg_json *j, tg_array *array)
@@ -131,13 +154,6 @@ static bool parse_tensor(tg_json *j, size_t at, tg_safetensors_entry *entry)
 
 /* ---- the metadata ---- */
 
-static int compare_keys(const void *a, const void *b)
-{
-    const tg_metadata *x = a, *y = b;
-    int order = strcmp(x->key, y->key);
-    return order ? order : (x->key > y->key) - (x->key < y->key);
-}
-
 /* Parses an object of texts, or null. */
 static bool parse_metadata(tg_json *j, tg_metadata_list *list)
 {
@@ -162,16 +178,9 @@ static bool parse_metadata(tg_json *j, tg_metadata_list *list)
     if (j->failed) {
         return false;
     }
-    if (list->count > 0) {
-        qsort(list->pairs, list->count, sizeof *list->pairs, compare_keys);
-    }
-    for (size_t i = 1; i < list->count; i++) {
-        if (strcmp(list->pairs[i - 1].key, list->pairs[i].key) == 0) {
-            return tg_json_fail(j, (size_t)(list->pairs[i].key - j->text) - 1, "two metadata have the key '%.*s'",
-                                TG_CUT(list->pairs[i].key, 100));
-        }
-    }
-    return true;
+    size_t again = tg_sort_by_name(list->pairs, list->count, sizeof *list->pairs);
+    return again == 0 || tg_json_fail(j, (size_t)(list->pairs[again].key - j->text) - 1,
+                                      "two metadata have the key '%.*s'", TG_CUT(list->pairs[again].key, 100));
 }
 
 /* ---- all tensors ---- */
@@ -190,14 +199,6 @@ static bool add_tensor(tg_json *j, const tg_json_text *name, int32_t part, tg_en
     return true;
 }
 
-/* Equal names are in the order of the text. */
-static int compare_names(const void *a, const void *b)
-{
-    const tg_safetensors_entry *x = a, *y = b;
-    int order = strcmp(x->array.name, y->array.name);
-    return order ? order : (x->array.name > y->array.name) - (x->array.name < y->array.name);
-}
-
 /* Of a total order, so that each system's qsort gives the same, and the same error. */
 static int compare_offsets(const void *a, const void *b)
 {
@@ -205,7 +206,7 @@ static int compare_offsets(const void *a, const void *b)
     if (x->array.offset != y->array.offset) {
         return x->array.offset < y->array.offset ? -1 : 1;
     }
-    return x->bytes != y->bytes ? (x->bytes < y->bytes ? -1 : 1) : compare_names(a, b);
+    return x->bytes != y->bytes ? (x->bytes < y->bytes ? -1 : 1) : strcmp(x->array.name, y->array.name);
 }
 
 static size_t position_of(const tg_json *j, const tg_safetensors_entry *entry)
@@ -215,14 +216,9 @@ static size_t position_of(const tg_json *j, const tg_safetensors_entry *entry)
 
 static bool check_names(tg_json *j, tg_safetensors_entry *entries, size_t count)
 {
-    qsort(entries, count, sizeof *entries, compare_names);
-    for (size_t i = 1; i < count; i++) {
-        if (strcmp(entries[i - 1].array.name, entries[i].array.name) == 0) {
-            return tg_json_fail(j, position_of(j, &entries[i]), "two tensors have the name '%.*s'",
-                                TG_CUT(entries[i].array.name, 100));
-        }
-    }
-    return true;
+    size_t again = tg_sort_by_name(entries, count, sizeof *entries);
+    return again == 0 || tg_json_fail(j, position_of(j, &entries[again]), "two tensors have the name '%.*s'",
+                                      TG_CUT(entries[again].array.name, 100));
 }
 
 /* Checks that the tensors fill the data without holes and overlaps: each begins where the one before ends. */

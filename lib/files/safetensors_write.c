@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "files/safetensors.h"
+#include "files/safetensors_header.h"
 
 typedef struct item {
     char *name;
@@ -251,30 +252,18 @@ static bool build(const tg_safetensors_writer *w, header *h, tg_error *error)
 
 /* ---- writing ---- */
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const item *)a)->name, ((const item *)b)->name);
-}
-
 /* The order of the reference writer. */
 static int compare_items(const void *a, const void *b)
 {
     const item *x = a, *y = b;
-    return x->stored != y->stored ? (x->stored < y->stored) - (x->stored > y->stored) : compare_names(a, b);
+    return x->stored != y->stored ? (x->stored < y->stored) - (x->stored > y->stored) : strcmp(x->name, y->name);
 }
 
 static bool check_names(tg_safetensors_writer *w, tg_error *error)
 {
-    if (w->count > 0) {
-        qsort(w->items, w->count, sizeof *w->items, compare_names);
-    }
-    for (size_t i = 1; i < w->count; i++) {
-        if (strcmp(w->items[i - 1].name, w->items[i].name) == 0) {
-            return tg_error_set(error, TG_ERROR_VALUE, "%s: two tensors have the name '%.*s'", w->call,
-                                TG_CUT(w->items[i].name, 100));
-        }
-    }
-    return true;
+    size_t again = tg_sort_by_name(w->items, w->count, sizeof *w->items);
+    return again == 0 || tg_error_set(error, TG_ERROR_VALUE, "%s: two tensors have the name '%.*s'", w->call,
+                                      TG_CUT(w->items[again].name, 100));
 }
 
 /* What writer 0 shares with the others. */
