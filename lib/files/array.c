@@ -16,30 +16,30 @@
 
 static const struct {
     const char *name;
-    int bits;
+    int bits, dtype; /* that of the tensor to which it is read; -1: it cannot be read */
 } stored_dtypes[TG_STORED_COUNT] = {
-    [TG_STORED_BOOL] = {"BOOL", 8},
-    [TG_STORED_F4] = {"F4", 4},
-    [TG_STORED_F6_E2M3] = {"F6_E2M3", 6},
-    [TG_STORED_F6_E3M2] = {"F6_E3M2", 6},
-    [TG_STORED_U8] = {"U8", 8},
-    [TG_STORED_I8] = {"I8", 8},
-    [TG_STORED_F8_E5M2] = {"F8_E5M2", 8},
-    [TG_STORED_F8_E4M3] = {"F8_E4M3", 8},
-    [TG_STORED_F8_E8M0] = {"F8_E8M0", 8},
-    [TG_STORED_F8_E4M3FNUZ] = {"F8_E4M3FNUZ", 8},
-    [TG_STORED_F8_E5M2FNUZ] = {"F8_E5M2FNUZ", 8},
-    [TG_STORED_I16] = {"I16", 16},
-    [TG_STORED_U16] = {"U16", 16},
-    [TG_STORED_F16] = {"F16", 16},
-    [TG_STORED_BF16] = {"BF16", 16},
-    [TG_STORED_I32] = {"I32", 32},
-    [TG_STORED_U32] = {"U32", 32},
-    [TG_STORED_F32] = {"F32", 32},
-    [TG_STORED_C64] = {"C64", 64},
-    [TG_STORED_F64] = {"F64", 64},
-    [TG_STORED_I64] = {"I64", 64},
-    [TG_STORED_U64] = {"U64", 64},
+    [TG_STORED_BOOL] = {"BOOL", 8, TG_U8},
+    [TG_STORED_F4] = {"F4", 4, -1},
+    [TG_STORED_F6_E2M3] = {"F6_E2M3", 6, -1},
+    [TG_STORED_F6_E3M2] = {"F6_E3M2", 6, -1},
+    [TG_STORED_U8] = {"U8", 8, TG_U8},
+    [TG_STORED_I8] = {"I8", 8, TG_I32},
+    [TG_STORED_F8_E5M2] = {"F8_E5M2", 8, -1},
+    [TG_STORED_F8_E4M3] = {"F8_E4M3", 8, -1},
+    [TG_STORED_F8_E8M0] = {"F8_E8M0", 8, -1},
+    [TG_STORED_F8_E4M3FNUZ] = {"F8_E4M3FNUZ", 8, -1},
+    [TG_STORED_F8_E5M2FNUZ] = {"F8_E5M2FNUZ", 8, -1},
+    [TG_STORED_I16] = {"I16", 16, TG_I32},
+    [TG_STORED_U16] = {"U16", 16, TG_I32},
+    [TG_STORED_F16] = {"F16", 16, TG_F32},
+    [TG_STORED_BF16] = {"BF16", 16, TG_F32},
+    [TG_STORED_I32] = {"I32", 32, TG_I32},
+    [TG_STORED_U32] = {"U32", 32, TG_I32},
+    [TG_STORED_F32] = {"F32", 32, TG_F32},
+    [TG_STORED_C64] = {"C64", 64, -1},
+    [TG_STORED_F64] = {"F64", 64, TG_F64},
+    [TG_STORED_I64] = {"I64", 64, TG_I32},
+    [TG_STORED_U64] = {"U64", 64, TG_I32},
 };
 
 const char *tg_stored_name(tg_stored stored)
@@ -72,22 +72,9 @@ tg_stored tg_stored_of(tg_dtype dtype, tg_save_floats floats)
 
 bool tg_stored_dtype(tg_stored stored, tg_dtype *dtype)
 {
-    switch (stored) {
-    case TG_STORED_F16:
-    case TG_STORED_BF16:
-    case TG_STORED_F32: *dtype = TG_F32; return true;
-    case TG_STORED_F64: *dtype = TG_F64; return true;
-    case TG_STORED_I8:
-    case TG_STORED_I16:
-    case TG_STORED_U16:
-    case TG_STORED_I32:
-    case TG_STORED_U32:
-    case TG_STORED_I64:
-    case TG_STORED_U64: *dtype = TG_I32; return true;
-    case TG_STORED_BOOL:
-    case TG_STORED_U8: *dtype = TG_U8; return true;
-    default: return false;
-    }
+    int found = stored_dtypes[stored].dtype;
+    *dtype = (tg_dtype)(found < 0 ? 0 : found);
+    return found >= 0;
 }
 
 bool tg_stored_fits(tg_stored stored, tg_dtype dtype, bool convert_floats)
