@@ -110,8 +110,8 @@ bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length
         }
         if (count == 0) {
             return tg_error_set_at(error, -1, (int64_t)offset,
-                                   "%s: '%s' ends at byte %llu; %zu more bytes were expected", file->call, file->path,
-                                   (unsigned long long)offset, length);
+                                   "%s: '%s' ends at byte %llu; it had %llu bytes when it was opened", file->call,
+                                   file->path, (unsigned long long)offset, (unsigned long long)file->size);
         }
         to += count;
         offset += (uint64_t)count;
@@ -137,7 +137,7 @@ static char *read_all(const tg_file *file, size_t *length, tg_error *error)
             continue;
         }
         if (count < 0) {
-            tg_error_set(error, TG_ERROR_FILE, "%s: read '%s': %s", file->call, file->path, strerror(errno));
+            refuse(file->call, "read", file->path, error);
             break;
         }
         if (count == 0) {

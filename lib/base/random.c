@@ -15,6 +15,7 @@
 #include <tapegrad/extend.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 
 #include <math.h>
 #include <string.h>
@@ -127,40 +128,24 @@ enum {
     AT_HAS_NORMAL = 5040 /* 32 */
 };
 
-static void put(uint8_t *to, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++) {
-        to[i] = (uint8_t)(value >> 8 * i);
-    }
-}
-
-static uint64_t get(const uint8_t *from, int bytes)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++) {
-        value |= (uint64_t)from[i] << 8 * i;
-    }
-    return value;
-}
-
 bool tg_rng_save_torch_state(const tg_rng *rng, uint8_t state[TG_RNG_TORCH_STATE_SIZE], tg_error *error)
 {
     if (!rng || !state) {
         return tg_error_set(error, TG_ERROR_STATE, "rng_save_torch_state: the %s is NULL", rng ? "state" : "generator");
     }
     memset(state, 0, TG_RNG_TORCH_STATE_SIZE);
-    put(state + AT_SEED, rng->seed, 8);
-    put(state + AT_LEFT, rng->used == 0 ? 1 : (uint64_t)(TG_RNG_WORDS + 1 - rng->used), 4);
-    put(state + AT_SEEDED, 1, 4);
-    put(state + AT_NEXT, (uint64_t)rng->used, 8);
+    tg_number_to_bytes(rng->seed, state + AT_SEED, 8);
+    tg_number_to_bytes(rng->used == 0 ? 1 : (uint64_t)(TG_RNG_WORDS + 1 - rng->used), state + AT_LEFT, 4);
+    tg_number_to_bytes(1, state + AT_SEEDED, 4);
+    tg_number_to_bytes((uint64_t)rng->used, state + AT_NEXT, 8);
     for (int k = 0; k < TG_RNG_WORDS; k++) {
-        put(state + AT_WORDS + 8 * k, rng->words[k], 4);
+        tg_number_to_bytes(rng->words[k], state + AT_WORDS + 8 * k, 4);
     }
     if (rng->has_normal) {
         uint64_t bits;
         memcpy(&bits, &rng->normal, sizeof bits);
-        put(state + AT_NORMAL, bits, 8);
-        put(state + AT_HAS_NORMAL, 1, 4);
+        tg_number_to_bytes(bits, state + AT_NORMAL, 8);
+        tg_number_to_bytes(1, state + AT_HAS_NORMAL, 4);
     }
     return true;
 }
@@ -171,12 +156,13 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
     if (!rng || !state) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", name, rng ? "state" : "generator");
     }
-    uint64_t seeded = get(state + AT_SEEDED, 4), has_normal = get(state + AT_HAS_NORMAL, 4);
+    uint64_t seeded = tg_number_of_bytes(state + AT_SEEDED, 4),
+             has_normal = tg_number_of_bytes(state + AT_HAS_NORMAL, 4);
     if (seeded != 1) {
         return tg_error_set_at(error, -1, AT_SEEDED, "%s: seeded is %u at byte %d; it must be 1", name,
                                (unsigned)seeded, AT_SEEDED);
     }
-    uint64_t left = get(state + AT_LEFT, 4), next = get(state + AT_NEXT, 8);
+    uint64_t left = tg_number_of_bytes(state + AT_LEFT, 4), next = tg_number_of_bytes(state + AT_NEXT, 8);
     bool unused = next == 0 && left == 1;
     bool running = next >= 1 && next <= TG_RNG_WORDS && left == TG_RNG_WORDS + 1 - next;
     if (!unused && !running) {
@@ -187,13 +173,13 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
             name, (unsigned long long)left, (unsigned long long)next, AT_LEFT, AT_NEXT);
     }
     for (int k = 0; k < TG_RNG_WORDS; k++) {
-        uint64_t word = get(state + AT_WORDS + 8 * k, 8);
+        uint64_t word = tg_number_of_bytes(state + AT_WORDS + 8 * k, 8);
         if (word > UINT32_MAX) {
             return tg_error_set_at(error, -1, AT_WORDS + 8 * k, "%s: word 0x%llx at byte %d has more than 32 bits",
                                    name, (unsigned long long)word, AT_WORDS + 8 * k);
         }
     }
-    uint64_t bits = get(state + AT_NORMAL, 8);
+    uint64_t bits = tg_number_of_bytes(state + AT_NORMAL, 8);
     double normal;
     memcpy(&normal, &bits, sizeof normal);
     if (has_normal > 1 || (has_normal && !isfinite(normal))) {
@@ -203,10 +189,10 @@ bool tg_rng_load_torch_state(tg_rng *rng, const uint8_t state[TG_RNG_TORCH_STATE
             AT_NORMAL, (unsigned)has_normal);
     }
     for (int k = 0; k < TG_RNG_WORDS; k++) {
-        rng->words[k] = (uint32_t)get(state + AT_WORDS + 8 * k, 4);
+        rng->words[k] = (uint32_t)tg_number_of_bytes(state + AT_WORDS + 8 * k, 4);
     }
     rng->used = (int32_t)next;
-    rng->seed = get(state + AT_SEED, 8);
+    rng->seed = tg_number_of_bytes(state + AT_SEED, 8);
     rng->position = 0;
     rng->has_normal = has_normal == 1;
     rng->normal = normal;

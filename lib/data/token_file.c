@@ -1,13 +1,12 @@
 /* token_file: a file of ids that stays on disk. Each read fetches the ids that it needs with pread, so a file that
  * another program truncates gives an error. A read fetches a portion at a time into a buffer on the stack. */
-#include <errno.h>
 #include <string.h>
 
 #include <tapegrad/data.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
-#include "system/system.h"
 
 /* The number of ids that are fetched at once: more than most windows have. */
 #define PORTION 4096
@@ -52,6 +51,7 @@ tg_token_file *tg_token_file_open(const char *path, int width, tg_error *error)
         tg_token_file_free(file);
         return NULL;
     }
+    file->file.call = "token_file_read"; /* from now on */
     file->count = (int64_t)(file->file.size / (uint64_t)width);
     return file;
 }
@@ -69,52 +69,24 @@ int64_t tg_token_file_count(const tg_token_file *file)
     return file ? file->count : 0;
 }
 
-/* Fetches exactly `length` bytes at an offset. */
-static bool fetch(const tg_token_file *file, unsigned char *bytes, size_t length, int64_t offset, tg_error *error)
-{
-    while (length > 0) {
-        int64_t fetched = tg_system_read_at(file->file.descriptor, bytes, length, (uint64_t)offset);
-        if (fetched < 0 && errno == EINTR) {
-            continue;
-        }
-        if (fetched < 0) {
-            return tg_error_set(error, TG_ERROR_FILE, "read '%s' at byte %lld: %s", file->path, (long long)offset,
-                                strerror(errno));
-        }
-        if (fetched == 0) {
-            return tg_error_set(error, TG_ERROR_FILE,
-                                "token file '%s': no data at byte %lld; the file had %lld bytes when it was opened",
-                                file->path, (long long)offset, (long long)(file->count * file->width));
-        }
-        bytes += fetched;
-        length -= (size_t)fetched;
-        offset += fetched;
-    }
-    return true;
-}
-
-static uint32_t id_at(const unsigned char *bytes, int width)
-{
-    uint32_t id = bytes[0] | (uint32_t)bytes[1] << 8;
-    return width == 2 ? id : id | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-}
-
 /* Fetches and checks at most PORTION ids, and then copies them to `ids` unless that is NULL. */
 static bool read_portion(const tg_token_file *file, int64_t begin, int64_t count, int32_t *ids, tg_error *error)
 {
     unsigned char bytes[4 * PORTION];
-    if (!fetch(file, bytes, (size_t)(count * file->width), begin * file->width, error)) {
-        return false;
+    tg_error local = TG_NO_ERROR;
+    size_t width = (size_t)file->width;
+    if (!tg_file_read(&file->file, (uint64_t)begin * width, bytes, (size_t)count * width, &local)) {
+        return tg_error_set(error, TG_ERROR_FILE, "%s", local.text);
     }
     for (int64_t i = 0; i < count; i++) {
-        uint32_t id = id_at(bytes + i * file->width, file->width);
+        uint64_t id = tg_number_of_bytes(bytes + (size_t)i * width, file->width);
         if (id > INT32_MAX) {
-            return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: id %lu at index %lld is above %d",
-                                (unsigned long)id, (long long)(begin + i), INT32_MAX);
+            return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: id %llu at index %lld is above %d",
+                                (unsigned long long)id, (long long)(begin + i), INT32_MAX);
         }
     }
     for (int64_t i = 0; ids && i < count; i++) {
-        ids[i] = (int32_t)id_at(bytes + i * file->width, file->width);
+        ids[i] = (int32_t)tg_number_of_bytes(bytes + (size_t)i * width, file->width);
     }
     return true;
 }
@@ -163,9 +135,7 @@ bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_
     bool fits = true;
     for (int64_t i = 0; fits && i < count; i++) {
         fits = ids[i] >= 0 && (width == 4 || ids[i] <= UINT16_MAX);
-        for (int k = 0; k < width; k++) {
-            bytes[i * width + k] = (unsigned char)((uint32_t)ids[i] >> (8 * k));
-        }
+        tg_number_to_bytes((uint64_t)ids[i], bytes + i * width, width);
         if (!fits) {
             tg_error_set(error, TG_ERROR_RANGE,
                          "token_file_write: id %d at index %lld does not fit in %d unsigned bytes", ids[i],

@@ -83,22 +83,11 @@ char *tg_checkpoint_find(const char *folder, tg_checkpoint_choice choice, tg_err
     return path;
 }
 
-/* ---- removing ---- */
-
-/* Removes a file of the folder. A file that cannot be removed stays: it is complete, and only takes space. */
-static void remove_file(const char *folder, const char *name)
-{
-    char *path = tg_path_in_folder(open_call, folder, name, NULL);
-    if (path) {
-        tg_system_remove(path);
-    }
-    tg_free(path);
-}
-
+/* A file that cannot be removed stays, here and after a save: it only takes space. */
 static void remove_leftover(void *context, const char *name)
 {
     if (strncmp(name, ".tapegrad-", 10) == 0 && tg_ends_with(name, ".tmp")) {
-        remove_file(context, name);
+        tg_name_remove(open_call, context, name, NULL);
     }
 }
 
@@ -211,14 +200,9 @@ static bool decide(const char *call, const tg_checkpoint_folder *folder, int64_t
     /* a checkpoint that is replaced by one that is not the best does not stay the best */
     c->best_changes = is_best || c->best == step;
     c->best = is_best ? step : c->best_changes ? -1 : c->best;
-    size_t others = 0;
-    for (size_t i = 0; i < written->count; i++) {
-        written->steps[others] = written->steps[i];
-        others += written->steps[i] != step;
-    }
-    written->count = others;
-    c->kept = others < (size_t)folder->keep ? others + 1 : (size_t)folder->keep;
-    return tg_steps_add(call, written, step, error);
+    bool is_listed = tg_steps_move_to_end(written, step) || tg_steps_add(call, written, step, error);
+    c->kept = written->count < (size_t)folder->keep ? written->count : (size_t)folder->keep;
+    return is_listed;
 }
 
 static bool check_step(const char *call, int64_t step, tg_error *error)
@@ -251,7 +235,7 @@ bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool 
         for (size_t i = 0; i < c.written.count - c.kept; i++) {
             if (c.written.steps[i] != c.best) {
                 tg_step_to_name(c.written.steps[i], name);
-                remove_file(folder->path, name);
+                tg_name_remove(call, folder->path, name, NULL);
             }
         }
     }

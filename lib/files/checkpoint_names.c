@@ -141,24 +141,17 @@ static void note_step(void *context, const char *name)
     l->failed = l->failed || (step >= 0 && !tg_steps_add(l->call, &l->steps, step, l->error));
 }
 
-static void sort(tg_steps *list)
+bool tg_steps_move_to_end(tg_steps *list, int64_t step)
 {
-    if (list->count > 0) {
-        qsort(list->steps, list->count, sizeof *list->steps, ascending);
+    size_t at = 0;
+    while (at < list->count && list->steps[at] != step) {
+        at++;
     }
-}
-
-/* Adds those steps of `from` to the list that a sorted list has, if `wanted`, or else does not have. */
-static bool add_if(const char *call, tg_steps *list, const tg_steps *from, const tg_steps *sorted, bool wanted,
-                   tg_error *error)
-{
-    for (size_t i = 0; i < from->count; i++) {
-        bool has = sorted->count > 0 &&
-                   bsearch(&from->steps[i], sorted->steps, sorted->count, sizeof *sorted->steps, ascending);
-        if (has == wanted && !tg_steps_add(call, list, from->steps[i], error)) {
-            return false;
-        }
+    if (at == list->count) {
+        return false;
     }
+    memmove(list->steps + at, list->steps + at + 1, (list->count - at - 1) * sizeof step);
+    list->steps[list->count - 1] = step;
     return true;
 }
 
@@ -167,24 +160,20 @@ static bool add_if(const char *call, tg_steps *list, const tg_steps *from, const
  */
 bool tg_steps_read(const char *call, const char *folder, tg_steps *list, tg_error *error)
 {
-    static const tg_steps none = {NULL, 0, 0};
     listing existing = {.call = call, .error = error};
-    tg_steps named = none, sorted = none;
+    tg_steps named = {NULL, 0, 0};
     char *path = tg_path_in_folder(call, folder, "last", error);
-    *list = none;
     bool is_read = path && read_names(call, path, &named, error) &&
-                   tg_folder_visit(call, folder, note_step, &existing, error) && !existing.failed &&
-                   add_if(call, &sorted, &named, &none, false, error);
-    if (is_read) {
-        sort(&existing.steps);
-        sort(&sorted);
-        is_read = add_if(call, list, &existing.steps, &sorted, false, error) &&
-                  add_if(call, list, &named, &existing.steps, true, error);
+                   tg_folder_visit(call, folder, note_step, &existing, error) && !existing.failed;
+    *list = existing.steps;
+    if (list->count > 0) {
+        qsort(list->steps, list->count, sizeof *list->steps, ascending);
+    }
+    for (size_t i = 0; i < named.count; i++) {
+        tg_steps_move_to_end(list, named.steps[i]);
     }
     tg_free(path);
-    tg_steps_free(&existing.steps);
     tg_steps_free(&named);
-    tg_steps_free(&sorted);
     if (!is_read) {
         tg_steps_free(list);
     }

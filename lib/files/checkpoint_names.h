@@ -33,6 +33,9 @@ typedef struct tg_steps {
 void tg_steps_free(tg_steps *list);
 bool tg_steps_add(const char *call, tg_steps *list, int64_t step, tg_error *error);
 
+/* Makes a step the last one of the list, if the list has it. */
+bool tg_steps_move_to_end(tg_steps *list, int64_t step);
+
 /* Reads the steps of a folder's checkpoints in the order in which they were written: those that the file "last" does
  * not have, in ascending order, and then those that it has. FORMAT if "last" has another text. After true, call
  * tg_steps_free. */

@@ -6,6 +6,7 @@
 #include <tapegrad/extend.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/text.h"
 
 /* The most bytes of a header. Only structured dtypes, which cannot be read, need more than some hundreds. */
@@ -64,21 +65,10 @@ static bool parse_descr(tg_json *j, tg_array *array)
                         j->call, j->path, (unsigned long long)(j->offset + descr.at), TG_CUT(descr.text, 40));
 }
 
-static bool take_word(tg_json *j, const char *word)
-{
-    size_t length = strlen(word);
-    if (j->length - j->at < length || memcmp(j->text + j->at, word, length) != 0) {
-        return false;
-    }
-    j->at += length;
-    return true;
-}
-
 static bool parse_fortran_order(tg_json *j, tg_array *array)
 {
-    tg_json_next(j);
-    array->is_fortran = take_word(j, "True");
-    return array->is_fortran || take_word(j, "False") || tg_json_expected(j, "True or False");
+    array->is_fortran = tg_json_word(j, "True");
+    return array->is_fortran || tg_json_word(j, "False") || tg_json_expected(j, "True or False");
 }
 
 /* Parses (), (3,), (2, 3) or (2, 3,). Python 2 wrote (2L, 3L). */
@@ -183,10 +173,7 @@ static bool find_header(const tg_file *file, uint64_t begin, uint64_t end, uint6
     if (count < 8 + width) {
         return fail(file, begin + 8, "the file ends in the length of its header", error);
     }
-    *length = 0;
-    for (size_t i = width; i-- > 0;) {
-        *length = *length << 8 | bytes[8 + i];
-    }
+    *length = tg_number_of_bytes(bytes + 8, (int)width);
     *at = begin + 8 + width;
     if (*length > end - *at) {
         return fail(file, begin + 8, "the header is longer than the file", error);
@@ -258,8 +245,7 @@ static size_t format_header(const tg_tensor *x, char text[512])
     memset(text + used, ' ', spaces);
     used += spaces;
     text[used++] = '\n';
-    text[8] = (char)((used - 10) & 0xff);
-    text[9] = (char)((used - 10) >> 8);
+    tg_number_to_bytes(used - 10, text + 8, 2);
     return used;
 }
 

@@ -2,6 +2,7 @@
  * numpy.savez writes it. Only the member's values are read into memory. */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/text.h"
 #include "files/npy.h"
 
@@ -24,16 +25,6 @@ static bool fail(const archive *a, uint64_t at, const char *text)
 {
     return tg_error_set_at(a->error, -1, (int64_t)at, "%s: '%s', byte %llu: %s", call, a->file.path,
                            (unsigned long long)at, text);
-}
-
-/* Returns a little-endian number of `width` bytes. */
-static uint64_t number(const unsigned char *bytes, int width)
-{
-    uint64_t value = 0;
-    while (width-- > 0) {
-        value = value << 8 | bytes[width];
-    }
-    return value;
 }
 
 /* Reads bytes of the archive, which must lie before `end`. */
@@ -61,7 +52,7 @@ static bool find_end(const archive *a, uint64_t *found, unsigned char end[22])
         }
         for (size_t i = length; i-- > 0;) {
             if (length - i >= 22 && memcmp(buffer + i, "PK\5\6", 4) == 0 &&
-                number(buffer + i + 20, 2) == size - at - i - 22) {
+                tg_number_of_bytes(buffer + i + 20, 2) == size - at - i - 22) {
                 *found = at + i;
                 memcpy(end, buffer + i, 22);
                 return true;
@@ -81,7 +72,7 @@ static bool read_large_end(archive *a, uint64_t end_at)
     if (!read_bytes(a, end_at - 20, end_at, locator, sizeof locator)) {
         return false;
     }
-    uint64_t at = number(locator + 8, 8);
+    uint64_t at = tg_number_of_bytes(locator + 8, 8);
     if (memcmp(locator, "PK\6\7", 4) != 0) {
         return fail(a, end_at - 20, "the archive has no 64-bit end record");
     }
@@ -91,9 +82,9 @@ static bool read_large_end(archive *a, uint64_t end_at)
     if (memcmp(end, "PK\6\6", 4) != 0) {
         return fail(a, at, "the archive has no 64-bit end record");
     }
-    a->count = number(end + 32, 8);
-    a->directory = number(end + 48, 8);
-    a->directory_end = number(end + 40, 8);
+    a->count = tg_number_of_bytes(end + 32, 8);
+    a->directory = tg_number_of_bytes(end + 48, 8);
+    a->directory_end = tg_number_of_bytes(end + 40, 8);
     return true;
 }
 
@@ -104,12 +95,12 @@ static bool open_archive(archive *a)
     if (!find_end(a, &end_at, end)) {
         return false;
     }
-    if (number(end + 4, 2) != number(end + 6, 2)) {
+    if (tg_number_of_bytes(end + 4, 2) != tg_number_of_bytes(end + 6, 2)) {
         return fail(a, end_at + 4, "an archive in several files cannot be read");
     }
-    a->count = number(end + 10, 2);
-    a->directory = number(end + 16, 4);
-    a->directory_end = number(end + 12, 4); /* its length, here */
+    a->count = tg_number_of_bytes(end + 10, 2);
+    a->directory = tg_number_of_bytes(end + 16, 4);
+    a->directory_end = tg_number_of_bytes(end + 12, 4); /* its length, here */
     if ((a->count == 0xffff || a->directory == 0xffffffff || a->directory_end == 0xffffffff) &&
         !read_large_end(a, end_at)) {
         return false;
@@ -131,11 +122,11 @@ static bool read_large_numbers(const archive *a, uint64_t at, size_t length, uin
         if (!read_bytes(a, at, a->directory_end, field, sizeof field)) {
             return false;
         }
-        size_t size = (size_t)number(field + 2, 2);
+        size_t size = (size_t)tg_number_of_bytes(field + 2, 2);
         if (size > length - 4) {
             return fail(a, at, "an extra field is longer than its entry");
         }
-        for (int i = 0; i < 3 && number(field, 2) == 1; i++) {
+        for (int i = 0; i < 3 && tg_number_of_bytes(field, 2) == 1; i++) {
             if (*numbers[i] != 0xffffffff) {
                 continue;
             }
@@ -145,7 +136,7 @@ static bool read_large_numbers(const archive *a, uint64_t at, size_t length, uin
             if (!read_bytes(a, at + 4, a->directory_end, value, sizeof value)) {
                 return false;
             }
-            *numbers[i] = number(value, 8);
+            *numbers[i] = tg_number_of_bytes(value, 8);
             at += 8, length -= 8, size -= 8;
         }
         at += 4 + size;
@@ -157,28 +148,30 @@ static bool read_large_numbers(const archive *a, uint64_t at, size_t length, uin
 /* Finds the bytes of a member from its entry in the directory. */
 static bool locate(const archive *a, uint64_t at, const unsigned char entry[46], member *m)
 {
-    uint64_t compressed = number(entry + 20, 4), size = number(entry + 24, 4), local = number(entry + 42, 4);
+    uint64_t compressed = tg_number_of_bytes(entry + 20, 4), size = tg_number_of_bytes(entry + 24, 4),
+             local = tg_number_of_bytes(entry + 42, 4);
     uint64_t *numbers[3] = {&size, &compressed, &local};
     unsigned char header[30];
-    if (number(entry + 8, 2) & 1) {
+    if (tg_number_of_bytes(entry + 8, 2) & 1) {
         return fail(a, at, "the member is encrypted");
     }
-    if (number(entry + 10, 2) != 0) {
+    if (tg_number_of_bytes(entry + 10, 2) != 0) {
         return fail(a, at, "the member is compressed; write the archive with numpy.savez, not savez_compressed");
     }
-    if (!read_large_numbers(a, at + 46 + number(entry + 28, 2), (size_t)number(entry + 30, 2), numbers) ||
+    if (!read_large_numbers(a, at + 46 + tg_number_of_bytes(entry + 28, 2), (size_t)tg_number_of_bytes(entry + 30, 2),
+                            numbers) ||
         !read_bytes(a, local, a->directory, header, sizeof header)) {
         return false;
     }
     if (memcmp(header, "PK\3\4", 4) != 0) {
         return fail(a, local, "the header of the member is invalid");
     }
-    m->begin = local + 30 + number(header + 26, 2) + number(header + 28, 2);
+    m->begin = local + 30 + tg_number_of_bytes(header + 26, 2) + tg_number_of_bytes(header + 28, 2);
     if (compressed != size || m->begin > a->directory || size > a->directory - m->begin) {
         return fail(a, at, "the size of the member is invalid");
     }
     m->end = m->begin + size;
-    m->crc = (uint32_t)number(entry + 16, 4);
+    m->crc = (uint32_t)tg_number_of_bytes(entry + 16, 4);
     return true;
 }
 
@@ -212,7 +205,7 @@ static bool find_member(const archive *a, const char *name, member *m)
         if (memcmp(entry, "PK\1\2", 4) != 0) {
             return fail(a, at, "the entry of the directory is invalid");
         }
-        size_t length = (size_t)number(entry + 28, 2);
+        size_t length = (size_t)tg_number_of_bytes(entry + 28, 2);
         bool is_equal;
         if (!compare_name(a, at + 46, length, name, &is_equal)) {
             return false;
@@ -224,7 +217,7 @@ static bool find_member(const archive *a, const char *name, member *m)
             return false;
         }
         is_found = is_found || is_equal;
-        at += 46 + length + number(entry + 30, 2) + number(entry + 32, 2);
+        at += 46 + length + tg_number_of_bytes(entry + 30, 2) + tg_number_of_bytes(entry + 32, 2);
     }
     return is_found || tg_error_set(a->error, TG_ERROR_RANGE, "%s: '%s' has no member '%.*s'", call, a->file.path,
                                     TG_CUT(name, 100));

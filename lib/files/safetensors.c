@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "files/safetensors_header.h"
@@ -43,10 +44,7 @@ static bool read_length(const tg_file *file, int64_t max_header, size_t *length,
     if (!tg_file_read(file, 0, bytes, sizeof bytes, error)) {
         return false;
     }
-    uint64_t n = 0;
-    for (int i = 7; i >= 0; i--) {
-        n = n << 8 | bytes[i];
-    }
+    uint64_t n = tg_number_of_bytes(bytes, 8);
     if (n > file->size - 8) {
         return tg_error_set(error, TG_ERROR_FORMAT,
                             "%s: '%s', byte 0: this is not a safetensors file: a header of %llu bytes; the file has "

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "files/safetensors.h"
@@ -244,9 +245,7 @@ static bool build(const tg_safetensors_writer *w, header *h, tg_error *error)
                             "%s: the names and metadata need %llu bytes; a header has at most %lld", w->call,
                             (unsigned long long)length, (long long)TG_SAFETENSORS_MAX_HEADER);
     }
-    for (int i = 0; i < 8; i++) {
-        text->bytes[i] = (char)(length >> (8 * i));
-    }
+    tg_number_to_bytes(length, text->bytes, 8);
     return true;
 }
 

@@ -456,7 +456,7 @@ static void test_truncated_file(void **state)
     for (int32_t i = 0; i < 10000; i++) {
         many[i] = i;
     }
-    char path[] = "/tmp/tapegrad-tokens-XXXXXX", message[100];
+    char path[] = "/tmp/tapegrad-tokens-XXXXXX", message[200];
     close(mkstemp(path));
     assert_true(tg_token_file_write(path, 4, many, 10000, NULL));
     tg_token_file *file = tg_token_file_open(path, 4, NULL);
@@ -470,7 +470,8 @@ static void test_truncated_file(void **state)
     assert_int_equal(truncate(path, 4 * 7000 + 1), 0);
     assert_false(tg_loader_next(loader, &batch));
     assert_null(batch.inputs);
-    snprintf(message, sizeof message, "'%s': no data at byte 28001; the file had 40000 bytes when it was opened", path);
+    snprintf(message, sizeof message, "token_file_read: '%s' ends at byte 28001; it had 40000 bytes when it was opened",
+             path);
     assert_loader_error(loader, TG_ERROR_FILE, message);
     assert_int_equal(tg_rng_position(tg_run_rng(run)), tg_rng_position(before));
     tg_error error = TG_NO_ERROR;
