@@ -3,36 +3,21 @@
  * The products and sums that PyTorch's compiler fuses are tg_fma_f32 here, so all versions round alike.
  */
 #include <math.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "math/fma.h"
-
-static inline uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float float_of(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* Returns ln(x) for x in [2^-24, 1]. x = m 2^e with m in [sqrt(1/2), sqrt(2)), f = m - 1, and
  * ln(m) = f - f^2/2 + f^3 P(f). e ln 2 is added in two parts. The larger part comes last; its constant has few bits, so
  * that the product with e is exact. */
 static inline float natural_log(float x)
 {
-    uint32_t bits = bits_of(x);
+    uint32_t bits = tg_bits_of(x);
     uint32_t mantissa = (bits & 0x7fffff) | 0x3f000000; /* of m in [1/2, 1) */
-    bool low = float_of(mantissa) < 0.707106781186547524F;
+    bool low = tg_float_of(mantissa) < 0.707106781186547524F;
     float e = (float)((int32_t)(bits >> 23) - 126 - low);
     /* A mask instead of a branch, which would prevent vectorization. */
-    float f = (float_of(mantissa) - 1.0F) + float_of(mantissa & -(uint32_t)low);
+    float f = (tg_float_of(mantissa) - 1.0F) + tg_float_of(mantissa & -(uint32_t)low);
 
     float square = f * f;
     float p = 7.0376836292e-2F;

@@ -84,6 +84,7 @@ static void free_source(void *source)
 
 static const tg_loader_kind kind = {
     .items = "lists",
+    .options = TG_LOADER_LISTS,
     .columns = columns,
     .new_tensor = new_tensor,
     .fill = fill,
@@ -95,9 +96,6 @@ static const tg_loader_kind kind = {
 static bool check_options(tg_loader *l, int64_t count)
 {
     const tg_loader_config *c = &l->config;
-    if (!tg_loader_refuse_windows(l, "lists") || !tg_loader_refuse_rows(l, "lists")) {
-        return false;
-    }
     if (c->pad_id < 0) {
         return tg_error_set(l->run->error, TG_ERROR_RANGE, "%s: pad_id %d; it must be set to at least 0", l->call,
                             (int)c->pad_id);

@@ -9,6 +9,8 @@
  */
 #include "data/loader.h"
 
+#include <stdio.h>
+
 #include <tapegrad/extend.h>
 
 #include "base/alloc.h"
@@ -32,6 +34,39 @@ tg_loader_config tg_loader_config_default(void)
 
 /* ---- constructors ---- */
 
+/* Checks that no option is set that other loaders have. */
+static bool check_options(tg_loader *l)
+{
+    static const char *const has[] = {"windows", "tensors", "lists"};
+    static const char *const of[] = {"windows of ids (tg_loader_new)", "tg_loader_new_from_tensors",
+                                     "tg_loader_new_from_lists"};
+    const tg_loader_config *c = &l->config, usual = tg_loader_config_default();
+    const struct {
+        const char *name;
+        int64_t value, usual;
+        tg_loader_options of;
+    } options[] = {
+        {"context", c->context, 0, TG_LOADER_WINDOWS},
+        {"stride", c->stride, 0, TG_LOADER_WINDOWS},
+        {"rows", c->rows != NULL, 0, TG_LOADER_TENSORS},
+        {"row_count", c->row_count, 0, TG_LOADER_TENSORS},
+        {"pad_id", c->pad_id, usual.pad_id, TG_LOADER_LISTS},
+        {"max_length", c->max_length, usual.max_length, TG_LOADER_LISTS},
+        {"ignored_target", c->ignored_target, usual.ignored_target, TG_LOADER_LISTS},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char value[24] = "set";
+        if (options[i].value != options[i].usual && options[i].of != l->kind->options) {
+            if (options[i].of != TG_LOADER_TENSORS) {
+                snprintf(value, sizeof value, "%lld", (long long)options[i].value);
+            }
+            return tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: %s is %s; it is an option of %s, and %s have none",
+                                l->call, options[i].name, value, of[options[i].of], has[l->kind->options]);
+        }
+    }
+    return true;
+}
+
 tg_loader *tg_loader_make(tg_run *given_run, const char *call, const tg_loader_kind *kind, const char *missing,
                           const tg_loader_config *given)
 {
@@ -51,6 +86,7 @@ tg_loader *tg_loader_make(tg_run *given_run, const char *call, const tg_loader_k
         tg_error_set(run->error, TG_ERROR_STATE, "%s: the %s is NULL", call, missing);
     } else if (tg_config_check(call, given, mark, run->error)) {
         l->config = given ? *given : tg_loader_config_default();
+        check_options(l);
     }
     return l;
 }
@@ -59,44 +95,6 @@ bool tg_loader_check_size(tg_loader *l, const char *name, int64_t value)
 {
     return value >= 1 || tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: %s %lld; it must be set to at least 1",
                                       l->call, name, (long long)value);
-}
-
-static bool refuse(tg_loader *l, const char *option, int64_t value, const char *of, const char *has)
-{
-    return tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: %s is %lld; it is an option of %s, and %s have none",
-                        l->call, option, (long long)value, of, has);
-}
-
-bool tg_loader_refuse_windows(tg_loader *l, const char *has)
-{
-    const tg_loader_config *c = &l->config;
-    if (c->context == 0 && c->stride == 0) {
-        return true;
-    }
-    return refuse(l, c->context != 0 ? "context" : "stride", c->context != 0 ? c->context : c->stride,
-                  "windows of ids (tg_loader_new)", has);
-}
-
-bool tg_loader_refuse_rows(tg_loader *l, const char *has)
-{
-    const tg_loader_config *c = &l->config;
-    return (!c->rows && c->row_count == 0) ||
-           tg_error_set(l->run->error, TG_ERROR_VALUE,
-                        "%s: %s is set; it is an option of tg_loader_new_from_tensors, and %s have none", l->call,
-                        c->rows ? "rows" : "row_count", has);
-}
-
-bool tg_loader_refuse_lists(tg_loader *l, const char *has)
-{
-    const tg_loader_config *c = &l->config, usual = tg_loader_config_default();
-    const char *option = c->pad_id != usual.pad_id                   ? "pad_id"
-                         : c->max_length != usual.max_length         ? "max_length"
-                         : c->ignored_target != usual.ignored_target ? "ignored_target"
-                                                                     : NULL;
-    int64_t value = c->pad_id != usual.pad_id           ? c->pad_id
-                    : c->max_length != usual.max_length ? c->max_length
-                                                        : c->ignored_target;
-    return !option || refuse(l, option, value, "tg_loader_new_from_lists", has);
 }
 
 /* Checks that every batch can be divided into parts. */
@@ -265,8 +263,8 @@ static tg_tensor **new_batch(const tg_loader *l, int64_t rows, int64_t columns)
     return batch;
 }
 
-/* Returns a batch of these sizes that nobody else holds, an old or a new one. NULL with the error set. If the number
- * of columns varies, a batch with another number is freed for it: there are more sizes than batches are needed. */
+/* Returns a batch of these sizes that nobody else holds, an old or a new one; NULL when memory is exhausted. If the
+ * number of columns varies, a batch with another number is freed for it: there are more sizes than batches needed. */
 static tg_tensor **unused_batch(tg_loader *l, int64_t rows, int64_t columns)
 {
     size_t other = l->kept_count;
@@ -283,22 +281,20 @@ static tg_tensor **unused_batch(tg_loader *l, int64_t rows, int64_t columns)
     }
     if (other < l->kept_count) {
         tg_tensor **instead = new_batch(l, rows, columns);
-        if (!instead) {
-            tg_error_set(l->run->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
-            return NULL;
+        if (instead) {
+            free_batch(l->kept[other], l->tensors);
+            l->kept[other] = instead;
         }
-        free_batch(l->kept[other], l->tensors);
-        return l->kept[other] = instead;
+        return instead;
     }
     size_t kept = l->kept_count, all = kept + l->stale_count + 1;
     bool is_ready = tg_grow(&l->kept, &l->kept_capacity, kept, kept + 1, sizeof *l->kept) &&
                     (!l->stale_values || tg_grow(&l->stale, &l->stale_capacity, l->stale_count, all, sizeof *l->stale));
     tg_tensor **added = is_ready ? new_batch(l, rows, columns) : NULL;
-    if (!added) {
-        tg_error_set(l->run->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
-        return NULL;
+    if (added) {
+        l->kept[l->kept_count++] = added;
     }
-    return l->kept[l->kept_count++] = added;
+    return added;
 }
 
 static void begin_pass(tg_loader *l)
@@ -346,6 +342,9 @@ bool tg_loader_next(tg_loader *l, tg_batch *batch)
     rows /= l->config.parts;
     first += l->config.part * rows;
     tg_tensor **next = unused_batch(l, rows, columns);
+    if (!next) {
+        tg_error_set(l->run->error, TG_ERROR_MEMORY, "loader_next: out of memory for a batch");
+    }
     if (!next || !l->kind->fill(l->source, l->order, first, next, l->run->error)) {
         tg_rng_copy(tg_run_rng(l->run), &before);
         return false;

@@ -8,10 +8,14 @@
 
 #include "base/run.h"
 
+/* The options that only some loaders have. */
+typedef enum tg_loader_options { TG_LOADER_WINDOWS, TG_LOADER_TENSORS, TG_LOADER_LISTS } tg_loader_options;
+
 /* Where the items of a loader come from. `source` is the first argument of each function, and belongs to the loader. */
 typedef struct tg_loader_kind {
     /* in messages: "windows", "rows" */
     const char *items;
+    tg_loader_options options; /* which it has beside those of all loaders */
     /* checks before each batch that the items still exist; NULL: nothing can change */
     bool (*check)(const void *source, tg_error *error);
     /* returns the number of columns of a batch of `count` items from the first one on, which is below 2^31; NULL: the
@@ -67,11 +71,6 @@ bool tg_loader_is_usable(const tg_loader *loader);
 
 /* Completes a loader whose source has `count` items, with `tensors` of them in a batch. The error is in the run. */
 void tg_loader_begin(tg_loader *loader, int64_t count, int tensors);
-
-/* Set VALUE if an option of windows, of tensors or of lists is set. `has` is what has none of them, in the message. */
-bool tg_loader_refuse_windows(tg_loader *loader, const char *has);
-bool tg_loader_refuse_rows(tg_loader *loader, const char *has);
-bool tg_loader_refuse_lists(tg_loader *loader, const char *has);
 
 /* Sets VALUE for a size below 1. Returns whether it is valid. */
 bool tg_loader_check_size(tg_loader *loader, const char *name, int64_t value);

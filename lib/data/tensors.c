@@ -71,6 +71,7 @@ static void free_source(void *source)
 
 static const tg_loader_kind kind = {
     .items = "rows",
+    .options = TG_LOADER_TENSORS,
     .check = check,
     .new_tensor = new_tensor,
     .fill = fill,
@@ -103,9 +104,6 @@ static bool check_tensors(tg_loader *l, tg_tensor *const *tensors, int count)
 static bool check_rows(tg_loader *l, int64_t size)
 {
     const tg_loader_config *c = &l->config;
-    if (!tg_loader_refuse_windows(l, "tensors") || !tg_loader_refuse_lists(l, "tensors")) {
-        return false;
-    }
     if (!c->rows) {
         return c->row_count == 0 || tg_error_set(l->run->error, TG_ERROR_VALUE,
                                                  "%s: row_count is %lld, and rows is NULL; set both, or none of them",

@@ -48,6 +48,7 @@ static void free_source(void *source)
 
 static const tg_loader_kind kind = {
     .items = "windows",
+    .options = TG_LOADER_WINDOWS,
     .new_tensor = new_tensor,
     .fill = fill,
     .free = free_source,
@@ -56,9 +57,6 @@ static const tg_loader_kind kind = {
 static bool check(tg_loader *l, int64_t count)
 {
     const tg_loader_config *c = &l->config;
-    if (!tg_loader_refuse_rows(l, "windows") || !tg_loader_refuse_lists(l, "windows")) {
-        return false;
-    }
     if (!tg_loader_check_size(l, "context", c->context) || !tg_loader_check_size(l, "stride", c->stride)) {
         return false;
     }

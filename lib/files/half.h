@@ -3,22 +3,7 @@
 #ifndef TG_FILES_HALF_H
 #define TG_FILES_HALF_H
 
-#include <stdint.h>
-#include <string.h>
-
-static inline uint32_t tg_bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float tg_float_of(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
+#include "math/exp.h"
 
 static inline float tg_from_bf16(uint16_t half)
 {

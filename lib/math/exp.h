@@ -33,6 +33,16 @@ typedef union tg_double_bits {
     uint64_t bits;
 } tg_double_bits;
 
+static inline uint32_t tg_bits_of(float x)
+{
+    return ((tg_float_bits){.value = x}).bits;
+}
+
+static inline float tg_float_of(uint32_t bits)
+{
+    return ((tg_float_bits){.bits = bits}).value;
+}
+
 /* Returns e^r - 1, and sets n, for x in [-105, 89]. */
 static inline float tg_exp_rest(float x, uint32_t *n)
 {

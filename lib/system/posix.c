@@ -1,5 +1,5 @@
-/* posix: files, folders and locks, on all systems but Windows. */
-#define _DARWIN_C_SOURCE /* flock in macOS */
+/* posix: all systems but Windows. In WebAssembly, which has one thread, flock locks nothing. */
+#define _DARWIN_C_SOURCE /* flock in macOS, and how many processors there are */
 #include "system/system.h"
 
 #if !defined _WIN32
@@ -180,5 +180,23 @@ void tg_system_after_fork(void (*forget)(void))
 {
     pthread_atfork(NULL, NULL, forget);
 }
+
+#if !defined __linux__ /* linux.c has its own */
+
+int tg_system_processors(void)
+{
+    long count = 1;
+#if defined _SC_NPROCESSORS_ONLN && !defined __wasm__
+    count = sysconf(_SC_NPROCESSORS_ONLN);
+#endif
+    return count < 1 ? 1 : count > INT16_MAX ? INT16_MAX : (int)count;
+}
+
+void tg_system_ask_for_huge_pages(char *block, size_t bytes)
+{
+    (void)block, (void)bytes;
+}
+
+#endif
 
 #endif

@@ -1,10 +1,10 @@
 /* system (private): what differs between operating systems. No other file of the library or the examples has an #ifdef
  * of a system (tests/lint/systems).
  *
- * Each system has a file beside this header, and all of them are compiled everywhere; those of other systems are empty.
- * posix.c has what Linux, macOS, other Unixes and WebAssembly share, and linux.c, macos.c, unix.c and wasm.c the rest.
- * windows.c has all of it. Paths are UTF-8 on each system. As in POSIX, a call that fails sets errno, and so messages
- * are those of strerror. A companion compiles the folder into its own library, because the calls are hidden.
+ * Each file beside this header is compiled everywhere, and empty on other systems. posix.c has what all of them but
+ * Windows share, linux.c what Linux does better, and windows.c all of it. Paths are UTF-8 on each system. As in POSIX,
+ * a call that fails sets errno, and so messages are those of strerror. A companion compiles the folder into its own
+ * library, because the calls are hidden.
  */
 #ifndef TG_SYSTEM_SYSTEM_H
 #define TG_SYSTEM_SYSTEM_H
