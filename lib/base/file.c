@@ -85,16 +85,17 @@ void tg_file_open_bytes(tg_file *file, const char *call, const char *name, const
 static int64_t read_some(const tg_file *file, uint64_t offset, void *out, size_t length)
 {
     length = length < MOST_BYTES ? length : MOST_BYTES;
-    if (!file->bytes) {
-        return tg_system_read_at(file->descriptor, out, length, offset);
+    if (file->bytes) {
+        uint64_t left = offset < file->size ? file->size - offset : 0;
+        length = length < left ? length : (size_t)left;
+        memcpy(out, file->bytes + (file->size - left), length);
+        return (int64_t)length;
     }
-    if (offset >= file->size) {
-        return 0;
-    }
-    uint64_t left = file->size - offset;
-    length = length < left ? length : (size_t)left;
-    memcpy(out, file->bytes + offset, length);
-    return (int64_t)length;
+    int64_t count;
+    do {
+        count = tg_system_read_at(file->descriptor, out, length, offset);
+    } while (count < 0 && errno == EINTR);
+    return count;
 }
 
 bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length, tg_error *error)
@@ -102,9 +103,6 @@ bool tg_file_read(const tg_file *file, uint64_t offset, void *out, size_t length
     char *to = out;
     while (length > 0) {
         int64_t count = read_some(file, offset, to, length);
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
         if (count < 0) {
             return refuse(file->call, "read", file->path, error);
         }
@@ -125,30 +123,27 @@ static char *read_all(const tg_file *file, size_t *length, tg_error *error)
 {
     char *text = NULL;
     size_t capacity = 0, used = 0;
-    for (;;) {
+    int64_t count = 1;
+    while (count != 0) {
         if (!tg_grow(&text, &capacity, used, used + 65536, 1)) {
             tg_error_set(error, TG_ERROR_MEMORY, "%s: read '%s': out of memory after %zu bytes", file->call, file->path,
                          used);
             break;
         }
-        size_t space = capacity - used - 1;
-        int64_t count = tg_system_read(file->descriptor, text + used, space < MOST_BYTES ? space : MOST_BYTES);
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
+        count = read_some(file, used, text + used, capacity - used - 1);
         if (count < 0) {
             refuse(file->call, "read", file->path, error);
             break;
         }
-        if (count == 0) {
-            text[used] = '\0';
-            *length = used;
-            return text;
-        }
         used += (size_t)count;
     }
-    tg_free(text);
-    return NULL;
+    if (count != 0) {
+        tg_free(text);
+        return NULL;
+    }
+    text[used] = '\0';
+    *length = used;
+    return text;
 }
 
 char *tg_file_read_text(const char *call, const char *path, size_t *length, tg_error *error)
@@ -187,41 +182,25 @@ char *tg_path_join(const char *folder, size_t length, const char *name)
     return path;
 }
 
-/* Replaces w->target by the target of its symbolic link, if it is one. Returns 1 after that, 0 if it is not a link, and
- * -1 after an error. */
-static int follow_link(tg_file_writer *w, tg_error *error)
-{
-    char name[4096];
-    int64_t length = tg_system_link_target(w->target, name, sizeof name - 1);
-    if (length < 0) {
-        return 0;
-    }
-    name[length] = '\0';
-    char *next = tg_path_join(w->target, name[0] == '/' ? 0 : folder_length(w->target), name);
-    if (!next) {
-        tg_error_set(error, TG_ERROR_MEMORY, "%s: write '%s': out of memory", w->call, w->path);
-        return -1;
-    }
-    tg_free(w->target);
-    w->target = next;
-    return 1;
-}
-
-/* Sets w->target. */
+/* Sets w->target: the path, or what its symbolic links lead to. */
 static bool find_target(tg_file_writer *w, tg_error *error)
 {
-    w->target = tg_path_join("", 0, w->path);
-    if (!w->target) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: write '%s': out of memory", w->call, w->path);
-    }
-    int followed = 1;
-    for (int links = 0; followed == 1; links++) {
+    char name[4096];
+    char *next = tg_path_join("", 0, w->path);
+    for (int links = 0; next; links++) {
+        tg_free(w->target);
+        w->target = next;
+        int64_t length = tg_system_link_target(w->target, name, sizeof name - 1);
+        if (length < 0) {
+            return true;
+        }
         if (links == MOST_LINKS) {
             return tg_error_set(error, TG_ERROR_FILE, "%s: write '%s': %s", w->call, w->path, strerror(ELOOP));
         }
-        followed = follow_link(w, error);
+        name[length] = '\0';
+        next = tg_path_join(w->target, name[0] == '/' ? 0 : folder_length(w->target), name);
     }
-    return followed == 0;
+    return tg_error_set(error, TG_ERROR_MEMORY, "%s: write '%s': out of memory", w->call, w->path);
 }
 
 /* Creates the temporary file. Its name is short, so that it fits where the name of the target is as long as allowed. */
@@ -319,11 +298,10 @@ static bool sync_folder(const tg_file_writer *w, tg_error *error)
 
 bool tg_file_writer_commit(tg_file_writer *w, tg_error *error)
 {
-    bool is_synced = tg_system_sync(w->descriptor) || refuse(w->call, "write", w->path, error);
-    bool is_closed = tg_system_close(w->descriptor) || refuse(w->call, "close", w->path, error);
+    bool is_written = tg_file_writer_leave(w, error);
     w->descriptor = -1;
-    bool is_renamed = is_synced && is_closed &&
-                      (tg_system_rename(w->temporary, w->target) || refuse(w->call, "replace", w->path, error));
+    bool is_renamed =
+        is_written && (tg_system_rename(w->temporary, w->target) || refuse(w->call, "replace", w->path, error));
     bool is_done = is_renamed && sync_folder(w, error);
     if (is_renamed) {
         tg_free(w->temporary);

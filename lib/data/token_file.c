@@ -1,5 +1,5 @@
-/* token_file: a file of ids that stays on disk. Each read fetches the ids that it needs with pread, so a file that
- * another program truncates gives an error. A read fetches a portion at a time into a buffer on the stack. */
+/* token_file: a file of ids that stays on disk. Each read fetches the ids that it needs, so a file that another program
+ * truncates gives an error. All ids are checked before the first one is copied. */
 #include <string.h>
 
 #include <tapegrad/data.h>
@@ -7,9 +7,6 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/file.h"
-
-/* The number of ids that are fetched at once: more than most windows have. */
-#define PORTION 4096
 
 struct tg_token_file {
     tg_file file; /* its path is `path` */
@@ -69,38 +66,6 @@ int64_t tg_token_file_count(const tg_token_file *file)
     return file ? file->count : 0;
 }
 
-/* Fetches and checks at most PORTION ids, and then copies them to `ids` unless that is NULL. */
-static bool read_portion(const tg_token_file *file, int64_t begin, int64_t count, int32_t *ids, tg_error *error)
-{
-    unsigned char bytes[4 * PORTION];
-    tg_error local = TG_NO_ERROR;
-    size_t width = (size_t)file->width;
-    if (!tg_file_read(&file->file, (uint64_t)begin * width, bytes, (size_t)count * width, &local)) {
-        return tg_error_set(error, TG_ERROR_FILE, "%s", local.text);
-    }
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t id = tg_number_of_bytes(bytes + (size_t)i * width, file->width);
-        if (id > INT32_MAX) {
-            return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: id %llu at index %lld is above %d",
-                                (unsigned long long)id, (long long)(begin + i), INT32_MAX);
-        }
-    }
-    for (int64_t i = 0; ids && i < count; i++) {
-        ids[i] = (int32_t)tg_number_of_bytes(bytes + (size_t)i * width, file->width);
-    }
-    return true;
-}
-
-static bool read_portions(const tg_token_file *file, int64_t begin, int64_t count, int32_t *ids, tg_error *error)
-{
-    bool is_read = true;
-    for (int64_t done = 0; is_read && done < count; done += PORTION) {
-        int64_t portion = count - done < PORTION ? count - done : PORTION;
-        is_read = read_portion(file, begin + done, portion, ids ? ids + done : NULL, error);
-    }
-    return is_read;
-}
-
 bool tg_token_file_read(const tg_token_file *file, int64_t begin, int64_t count, int32_t *ids, tg_error *error)
 {
     int64_t all = tg_token_file_count(file);
@@ -111,9 +76,25 @@ bool tg_token_file_read(const tg_token_file *file, int64_t begin, int64_t count,
         return tg_error_set(error, TG_ERROR_RANGE, "token_file_read: %lld ids from index %lld on; the file has %lld",
                             (long long)count, (long long)begin, (long long)all);
     }
-    /* All ids are checked before `ids` is written; a single portion does so itself. */
-    return (count <= PORTION || read_portions(file, begin, count, NULL, error)) &&
-           read_portions(file, begin, count, ids, error);
+    size_t width = (size_t)file->width;
+    unsigned char *bytes = tg_alloc((uint64_t)count + 1, width);
+    if (!bytes) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "token_file_read: out of memory for %lld ids", (long long)count);
+    }
+    tg_error local = TG_NO_ERROR;
+    bool is_read = tg_file_read(&file->file, (uint64_t)begin * width, bytes, (size_t)count * width, &local) ||
+                   tg_error_set(error, TG_ERROR_FILE, "%s", local.text);
+    for (int64_t i = 0; is_read && i < count; i++) {
+        uint64_t id = tg_number_of_bytes(bytes + (size_t)i * width, file->width);
+        is_read =
+            id <= INT32_MAX || tg_error_set(error, TG_ERROR_RANGE, "token_file_read: id %llu at index %lld is above %d",
+                                            (unsigned long long)id, (long long)(begin + i), INT32_MAX);
+    }
+    for (int64_t i = 0; is_read && i < count; i++) {
+        ids[i] = (int32_t)tg_number_of_bytes(bytes + (size_t)i * width, file->width);
+    }
+    tg_free(bytes);
+    return is_read;
 }
 
 bool tg_token_file_write(const char *path, int width, const int32_t *ids, int64_t count, tg_error *error)

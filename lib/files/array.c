@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "files/half.h"
-#include "tensor/walk.h"
 
 /* The bytes of the buffer for conversions: 8 bytes per value at most. */
 #define BUFFER_VALUES ((int64_t)32768)
@@ -279,21 +278,6 @@ tg_tensor *tg_array_read_new(const tg_array *array, tg_error *error)
 
 /* ---- writing ---- */
 
-/* Copies `count` values from the cursor on, without gaps, and moves the cursor. */
-static void gather(const tg_tensor *x, const tg_walk *walk, tg_cursor *at, char *out, int64_t count)
-{
-    size_t size = tg_size_of(x->dtype);
-    const char *values = tg_values(x);
-    for (int64_t done = 0, run; done < count; done += run) {
-        run = tg_walk_run(walk, at, count - done);
-        for (int64_t i = 0; i < run; i++) {
-            memcpy(out + (size_t)(done + i) * size, values + (at->offset + i * tg_walk_stride(walk)) * (int64_t)size,
-                   size);
-        }
-        tg_walk_advance(walk, at, run);
-    }
-}
-
 /* Converts f32 or f64 to F16 or BF16, i32 to I64, and u8 to BOOL. */
 static void encode(void *out, tg_stored stored, const void *in, tg_dtype dtype, int64_t count)
 {
@@ -309,38 +293,39 @@ static void encode(void *out, tg_stored stored, const void *in, tg_dtype dtype, 
     }
 }
 
-/* Writes in parts: x's values without gaps -> the stored dtype -> little-endian bytes. */
+/* Writes in parts: x's values -> the stored dtype -> little-endian bytes. */
 static bool write_converted(tg_file_writer *writer, const tg_tensor *x, tg_stored stored, tg_error *error)
 {
-    size_t size = (size_t)tg_stored_bits(stored) / 8;
-    bool is_encoded = stored != tg_stored_of(tg_dtype_of(x), TG_SAVE_FLOATS_KEEP);
-    char *gathered = tg_alloc(2, BUFFER_BYTES);
-    if (!gathered) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes", writer->call, 2 * BUFFER_BYTES);
-    }
-    char *encoded = gathered + BUFFER_BYTES;
-    tg_walk walk = tg_walk_of(x);
-    tg_cursor at = tg_walk_begin(&walk, 0);
-    bool is_written = true;
+    size_t size = (size_t)tg_stored_bits(stored) / 8, own_size = tg_size_of(x->dtype);
+    char *encoded = tg_alloc(1, BUFFER_BYTES);
+    bool is_written =
+        encoded || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes", writer->call, BUFFER_BYTES);
     for (int64_t done = 0, part; is_written && done < x->count; done += part) {
         part = x->count - done < BUFFER_VALUES ? x->count - done : BUFFER_VALUES;
-        gather(x, &walk, &at, gathered, part);
-        if (is_encoded) {
-            encode(encoded, stored, gathered, tg_dtype_of(x), part);
+        const char *values = (const char *)tg_values(x) + (size_t)done * own_size;
+        if (stored == tg_stored_of(tg_dtype_of(x), TG_SAVE_FLOATS_KEEP)) {
+            memcpy(encoded, values, (size_t)part * size);
+        } else {
+            encode(encoded, stored, values, tg_dtype_of(x), part);
         }
-        char *bytes = is_encoded ? encoded : gathered;
         if (host_is_big_endian()) {
-            swap_bytes(bytes, size, part);
+            swap_bytes(encoded, size, part);
         }
-        is_written = tg_file_writer_write(writer, bytes, (size_t)part * size, error);
+        is_written = tg_file_writer_write(writer, encoded, (size_t)part * size, error);
     }
-    tg_free(gathered);
+    tg_free(encoded);
     return is_written;
 }
 
 bool tg_array_write(tg_file_writer *writer, const tg_tensor *x, tg_stored stored, tg_error *error)
 {
-    bool is_plain = x->contiguous && stored == tg_stored_of(tg_dtype_of(x), TG_SAVE_FLOATS_KEEP) &&
+    if (!x->contiguous) {
+        tg_tensor *copy = tg_tensor_new_copy(x, error);
+        bool is_written = copy && tg_array_write(writer, copy, stored, error);
+        tg_release(copy);
+        return is_written;
+    }
+    bool is_plain = stored == tg_stored_of(tg_dtype_of(x), TG_SAVE_FLOATS_KEEP) &&
                     (!host_is_big_endian() || tg_stored_bits(stored) == 8);
     return is_plain ? tg_file_writer_write(writer, tg_values(x), tg_bytes_of(x), error)
                     : write_converted(writer, x, stored, error);

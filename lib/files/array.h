@@ -1,5 +1,5 @@
 /* array (private): the values of an array in a file, without gaps, and their conversion to and from a tensor's dtype.
- * Memory: one buffer of fixed size. */
+ * Memory: one buffer of fixed size, and a copy of a tensor that is not contiguous while it is written. */
 #ifndef TG_FILES_ARRAY_H
 #define TG_FILES_ARRAY_H
 

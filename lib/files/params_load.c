@@ -50,8 +50,7 @@ static bool refuse(const char *name, const char *path, tg_code code, const tg_lo
 
 /* Returns the array of each entry by its name, NULL where the file has none; NULL when memory is exhausted. One search
  * for each array of the file: with many of them, each search waits for memory. */
-static const tg_array **find_arrays(const tg_params *params, const tg_safetensors *file, const char *prefix,
-                                    tg_load_report *report)
+static const tg_array **find_arrays(const tg_params *params, const tg_safetensors *file, const char *prefix)
 {
     const tg_array **arrays = tg_alloc_zeroed((uint64_t)tg_params_count(params) + 1, sizeof *arrays);
     size_t length = strlen(prefix);
@@ -60,7 +59,6 @@ static const tg_array **find_arrays(const tg_params *params, const tg_safetensor
         if (strncmp(array->name, prefix, length) == 0) {
             int64_t number = tg_params_number(params, array->name + length);
             arrays[number < 0 ? tg_params_count(params) : number] = array;
-            report->unexpected += number < 0;
         }
     }
     return arrays;
@@ -114,6 +112,7 @@ static void note_unexpected(const tg_params *params, const tg_safetensors *file,
         const char *name = tg_safetensors_at(file, i)->name;
         if (strncmp(name, prefix, length) == 0 && !tg_params_find(params, name + length)) {
             note(report, "unexpected", name, "");
+            report->unexpected++;
         }
     }
 }
@@ -137,9 +136,7 @@ static tg_code compare_all(const tg_params *params, const tg_safetensors *file, 
         tg_code code = compare(array, entry.name, entry.tensor, config, report);
         first = first == TG_OK ? code : first;
     }
-    if (report->unexpected > 0) {
-        note_unexpected(params, file, config->prefix ? config->prefix : "", report);
-    }
+    note_unexpected(params, file, config->prefix ? config->prefix : "", report);
     return first;
 }
 
@@ -169,7 +166,7 @@ bool tg_params_read_from_file(const tg_params *params, const char *name, const t
 {
     tg_load_report unused, *report = config->report ? config->report : &unused;
     memset(report, 0, sizeof *report);
-    const tg_array **arrays = find_arrays(params, file, config->prefix ? config->prefix : "", report);
+    const tg_array **arrays = find_arrays(params, file, config->prefix ? config->prefix : "");
     bool is_read = arrays ? read_arrays(params, name, file, path, arrays, config, report, pending, error)
                           : tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory", name, path);
     tg_free(arrays);

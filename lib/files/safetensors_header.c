@@ -41,57 +41,51 @@ static bool parse_dtype(tg_json *j, tg_array *array)
     return array->dtype != TG_STORED_COUNT || tg_json_fail(j, name.at, "unknown dtype '%.*s'", TG_CUT(name.text, 40));
 }
 
-static bool parse_shape(tg_json *j, tg_array *array)
+/* Reads an array of at most `most` whole numbers, and sets its position. *count is larger if it has more. */
+static bool parse_numbers(tg_json *j, int64_t *numbers, size_t most, size_t *count, size_t *at)
 {
-    size_t rank = 0;
     tg_json_next(j);
-    size_t at = j->at;
+    *at = j->at;
+    *count = 0;
     if (!tg_json_begin(j, '[')) {
         return false;
     }
-    while (tg_json_more(j, ']', &rank)) {
-        if (rank > TG_MAX_RANK) {
-            return tg_json_fail(j, at, "a rank above %d", TG_MAX_RANK);
+    while (tg_json_more(j, ']', count)) {
+        if (*count > most) {
+            return true;
         }
-        if (!tg_json_uint(j, &array->shape.size[rank - 1])) {
+        if (!tg_json_uint(j, &numbers[*count - 1])) {
             return false;
         }
     }
-    array->shape.rank = (int)rank;
     return !j->failed;
+}
+
+static bool parse_shape(tg_json *j, tg_array *array)
+{
+    size_t rank, at;
+    if (!parse_numbers(j, array->shape.size, TG_MAX_RANK, &rank, &at)) {
+        return false;
+    }
+    array->shape.rank = (int)rank;
+    return rank <= TG_MAX_RANK || tg_json_fail(j, at, "a rank above %d", TG_MAX_RANK);
 }
 
 /* Reads [begin,end]. */
 static bool parse_offsets(tg_json *j, tg_safetensors_entry *entry)
 {
     int64_t offsets[2] = {0, 0};
-    size_t count = 0;
-    tg_json_next(j);
-    size_t at = j->at;
-    if (!tg_json_begin(j, '[')) {
-        return false;
-    }
-    while (tg_json_more(j, ']', &count)) {
-        if (count > 2) {
-            break;
-        }
-        if (!tg_json_uint(j, &offsets[count - 1])) {
-            return false;
-        }
-    }
-    if (j->failed) {
+    size_t count, at;
+    if (!parse_numbers(j, offsets, 2, &count, &at)) {
         return false;
     }
     if (count != 2) {
         return tg_json_fail(j, at, "data_offsets must be two numbers");
     }
-    if (offsets[1] < offsets[0]) {
-        return tg_json_fail(j, at, "data_offsets [%lld,%lld] end before they begin", (long long)offsets[0],
-                            (long long)offsets[1]);
-    }
     entry->array.offset = (uint64_t)offsets[0];
     entry->bytes = (uint64_t)(offsets[1] - offsets[0]);
-    return true;
+    return offsets[1] >= offsets[0] || tg_json_fail(j, at, "data_offsets [%lld,%lld] end before they begin",
+                                                    (long long)offsets[0], (long long)offsets[1]);
 }
 
 /* Checks that the shape and the dtype need exactly the bytes between the offsets. */

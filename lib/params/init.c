@@ -103,22 +103,17 @@ static double rounded(const truncated *cut, double x)
 static void redraw_outside(tg_tensor *x, tg_tensor *drawn, tg_rng *rng, const truncated *cut)
 {
     double low = rounded(cut, cut->low), high = rounded(cut, cut->high);
-    int64_t outside;
+    bool is_drawn;
     tg_tensor_fill_normal(x, rng, cut->mean, cut->std, NULL);
     do {
-        outside = 0;
+        is_drawn = false;
         for (int64_t i = 0; i < x->count; i++) {
-            outside += tg_get(x, i) < low || tg_get(x, i) > high;
-        }
-        if (outside > 0) {
-            tg_tensor_fill_normal(drawn, rng, cut->mean, cut->std, NULL);
-        }
-        for (int64_t i = 0; i < x->count && outside > 0; i++) {
             if (tg_get(x, i) < low || tg_get(x, i) > high) {
+                is_drawn = is_drawn || tg_tensor_fill_normal(drawn, rng, cut->mean, cut->std, NULL);
                 tg_put(x, i, tg_get(drawn, i));
             }
         }
-    } while (outside > 0);
+    } while (is_drawn);
 }
 
 /* Returns the logarithm of density / peak density. */

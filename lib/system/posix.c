@@ -111,11 +111,6 @@ tg_path_status tg_system_status_of(int file)
     return fstat(file, &status) == 0 ? describe(&status) : (tg_path_status){TG_PATH_NONE, 0, 0};
 }
 
-int64_t tg_system_read(int file, void *bytes, size_t length)
-{
-    return read(file, bytes, length);
-}
-
 int64_t tg_system_read_at(int file, void *bytes, size_t length, uint64_t offset)
 {
     return pread(file, bytes, length, (off_t)offset);

@@ -65,7 +65,6 @@ bool tg_system_close(int file);
 tg_path_status tg_system_status_of(int file);
 
 /* Read and write up to `length` bytes. Return their number, 0 at the end, and -1 after an error. */
-int64_t tg_system_read(int file, void *bytes, size_t length);
 int64_t tg_system_read_at(int file, void *bytes, size_t length, uint64_t offset);
 int64_t tg_system_write(int file, const void *bytes, size_t length);
 

@@ -262,11 +262,6 @@ tg_path_status tg_system_status_of(int file)
     return (tg_path_status){kind_of(data.dwFileAttributes), join_halves(data.nFileSizeHigh, data.nFileSizeLow), 0};
 }
 
-int64_t tg_system_read(int file, void *bytes, size_t length)
-{
-    return _read(file, bytes, (unsigned)length);
-}
-
 int64_t tg_system_read_at(int file, void *bytes, size_t length, uint64_t offset)
 {
     OVERLAPPED at = {.Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32)};

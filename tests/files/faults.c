@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *const fault_names[KINDS] = {"open", "read", "pread", "write", "fsync", "fchmod", "close", "rename"};
+const char *const fault_names[KINDS] = {"open", "pread", "write", "fsync", "fchmod", "close", "rename"};
 fault_state fault = {.space = -1};
 
 static bool fails(fault_kind called)
@@ -28,7 +28,6 @@ static bool fails(fault_kind called)
 #endif
 
 int REAL(open)(const char *path, int flags, ...);
-ssize_t __real_read(int file, void *out, size_t length);
 ssize_t REAL(pread)(int file, void *out, size_t length, off_t offset);
 ssize_t __real_write(int file, const void *bytes, size_t length);
 int __real_fsync(int file);
@@ -36,7 +35,6 @@ int __real_fchmod(int file, mode_t mode);
 int __real_close(int file);
 int __real_rename(const char *from, const char *to);
 int WRAP(open)(const char *path, int flags, ...);
-ssize_t __wrap_read(int file, void *out, size_t length);
 ssize_t WRAP(pread)(int file, void *out, size_t length, off_t offset);
 ssize_t __wrap_write(int file, const void *bytes, size_t length);
 int __wrap_fsync(int file);
@@ -47,11 +45,6 @@ int __wrap_rename(const char *from, const char *to);
 int WRAP(open)(const char *path, int flags, ...)
 {
     return fails(OPEN) ? -1 : REAL(open)(path, flags, 0666);
-}
-
-ssize_t __wrap_read(int file, void *out, size_t length)
-{
-    return fails(READ) ? -1 : __real_read(file, out, fault.is_slow && length > 0 ? 1 : length);
 }
 
 ssize_t WRAP(pread)(int file, void *out, size_t length, off_t offset)

@@ -1,4 +1,4 @@
-/* faults: functions of the system that fail. The linker replaces open, read, pread, write, fsync, fchmod, close and
+/* faults: functions of the system that fail. The linker replaces open, pread, write, fsync, fchmod, close and
  * rename by those of faults.c (--wrap), so a test decides which call fails. */
 #ifndef TG_TESTS_IO_FAULTS_H
 #define TG_TESTS_IO_FAULTS_H
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum fault_kind { OPEN, READ, PREAD, WRITE, FSYNC, FCHMOD, CLOSE, RENAME, KINDS } fault_kind;
+typedef enum fault_kind { OPEN, PREAD, WRITE, FSYNC, FCHMOD, CLOSE, RENAME, KINDS } fault_kind;
 
 extern const char *const fault_names[KINDS];
 

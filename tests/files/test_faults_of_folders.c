@@ -308,7 +308,7 @@ static void test_projector(void **state)
     run_all(&(scenario){prepare_projector,
                         add_second,
                         check_projector,
-                        {[OPEN] = 3, [READ] = 2, [WRITE] = 3, [FSYNC] = 6, [FCHMOD] = 1, [CLOSE] = 6, [RENAME] = 3}});
+                        {[OPEN] = 3, [PREAD] = 2, [WRITE] = 3, [FSYNC] = 6, [FCHMOD] = 1, [CLOSE] = 6, [RENAME] = 3}});
     tg_tensorboard_free(projector);
     projector = NULL;
 }
