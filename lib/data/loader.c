@@ -198,15 +198,11 @@ void tg_loader_free(tg_loader *l)
     for (size_t i = 0; i < l->kept_count; i++) {
         free_batch(l->kept[i], l->tensors);
     }
-    for (size_t i = 0; i < l->stale_count; i++) {
-        free_batch(l->stale[i], l->tensors);
-    }
     if (l->stale_values) {
         tg_value_guard_end(&l->stale_values->guard);
         tg_storage_drop(NULL, &l->stale_values->storage);
     }
     tg_free(l->kept);
-    tg_free(l->stale);
     tg_free(l->order);
     tg_rng_free(l->sampler);
     if (l->source) {
@@ -229,14 +225,12 @@ static bool is_held(const tg_loader *l, tg_tensor *const *batch)
     return false;
 }
 
-/* Takes the values from all batches that nobody else holds. The list has the capacity for them. */
+/* Takes the values from all batches that nobody else holds. */
 static void retire_batches(tg_loader *l)
 {
-    size_t kept = 0;
-    for (size_t k = 0; k < l->kept_count; k++) {
+    for (size_t k = l->stale_count; k < l->kept_count; k++) {
         tg_tensor **batch = l->kept[k];
         if (is_held(l, batch)) {
-            l->kept[kept++] = batch;
             continue;
         }
         for (int i = 0; i < l->tensors; i++) {
@@ -244,9 +238,9 @@ static void retire_batches(tg_loader *l)
             batch[i]->storage = &l->stale_values->storage;
             atomic_fetch_add_explicit(&l->stale_values->storage.references, 1, memory_order_relaxed);
         }
-        l->stale[l->stale_count++] = batch;
+        l->kept[k] = l->kept[l->stale_count];
+        l->kept[l->stale_count++] = batch;
     }
-    l->kept_count = kept;
 }
 
 /* Returns NULL when memory is exhausted. */
@@ -268,7 +262,7 @@ static tg_tensor **new_batch(const tg_loader *l, int64_t rows, int64_t columns)
 static tg_tensor **unused_batch(tg_loader *l, int64_t rows, int64_t columns)
 {
     size_t other = l->kept_count;
-    for (size_t i = 0; i < l->kept_count; i++) {
+    for (size_t i = l->stale_count; i < l->kept_count; i++) {
         bool fits = tg_tensor_size(l->kept[i][0], 0) == rows &&
                     (!l->kind->columns || tg_tensor_size(l->kept[i][0], 1) == columns);
         if (is_held(l, l->kept[i])) {
@@ -287,9 +281,7 @@ static tg_tensor **unused_batch(tg_loader *l, int64_t rows, int64_t columns)
         }
         return instead;
     }
-    size_t kept = l->kept_count, all = kept + l->stale_count + 1;
-    bool is_ready = tg_grow(&l->kept, &l->kept_capacity, kept, kept + 1, sizeof *l->kept) &&
-                    (!l->stale_values || tg_grow(&l->stale, &l->stale_capacity, l->stale_count, all, sizeof *l->stale));
+    bool is_ready = tg_grow(&l->kept, &l->kept_capacity, l->kept_count, l->kept_count + 1, sizeof *l->kept);
     tg_tensor **added = is_ready ? new_batch(l, rows, columns) : NULL;
     if (added) {
         l->kept[l->kept_count++] = added;

@@ -43,9 +43,9 @@ struct tg_loader {
     int64_t *order;    /* the order of the items in this pass; NULL without shuffle */
     tg_tensor ***kept; /* batches, each an array of tensors */
     size_t kept_count, kept_capacity;
-    /* with detect_stale_batches: batches that are not valid any more, whose tensors have this storage without values */
-    tg_tensor ***stale;
-    size_t stale_count, stale_capacity;
+    /* with detect_stale_batches: the first batches are not valid any more, and their tensors have this storage without
+     * values */
+    size_t stale_count;
     struct tg_stale_values *stale_values;
 };
 

@@ -161,10 +161,13 @@ bool tg_safetensors_add_metadata(tg_safetensors_writer *w, const char *prefix, c
 
 /* ---- the header ---- */
 
-typedef struct header {
-    tg_text_buffer text;
-    size_t tensors, end; /* the positions where the list of tensors begins and ends */
-} header;
+/* What writer 0 shares with the others. */
+typedef struct plan {
+    uint64_t data, end;   /* the offsets of the values in the file */
+    uint64_t tensors;     /* the number of tensors */
+    uint64_t checksum;    /* of their names, dtypes and shapes */
+    char temporary[4096]; /* the path of the new file */
+} plan;
 
 static void add_string(tg_text_buffer *text, const char *string)
 {
@@ -216,10 +219,9 @@ static void add_metadata(tg_text_buffer *text, const tg_safetensors_writer *w)
     tg_text_add(text, "}");
 }
 
-/* Builds the header, with its length in front. */
-static bool build(const tg_safetensors_writer *w, header *h, tg_error *error)
+/* Builds the header, with its length in front, and fills the plan, except the path. */
+static bool build(const tg_safetensors_writer *w, tg_text_buffer *text, plan *p, tg_error *error)
 {
-    tg_text_buffer *text = &h->text;
     uint64_t offset = 0;
     tg_text_add_bytes(text, "\0\0\0\0\0\0\0\0", 8);
     tg_text_add(text, "{");
@@ -227,13 +229,13 @@ static bool build(const tg_safetensors_writer *w, header *h, tg_error *error)
         add_metadata(text, w);
     }
     tg_text_add(text, w->metadata_count > 0 && w->count > 0 ? "," : "");
-    h->tensors = text->length;
+    size_t first = text->length;
     for (size_t i = 0; i < w->count; i++) {
         tg_text_add(text, i > 0 ? "," : "");
         add_item(text, &w->items[i], offset);
         offset += bytes_of(&w->items[i], shape_of(&w->items[i]));
     }
-    h->end = text->length;
+    size_t end = text->length;
     tg_text_add(text, "}");
     tg_text_add_bytes(text, "        ", (8 - text->length % 8) % 8);
     if (text->failed) {
@@ -246,6 +248,10 @@ static bool build(const tg_safetensors_writer *w, header *h, tg_error *error)
                             (unsigned long long)length, (long long)TG_SAFETENSORS_MAX_HEADER);
     }
     tg_number_to_bytes(length, text->bytes, 8);
+    *p = (plan){.data = text->length,
+                .end = text->length + offset,
+                .tensors = w->count,
+                .checksum = tg_hash_bytes(text->bytes + first, end - first)};
     return true;
 }
 
@@ -265,14 +271,6 @@ static bool check_names(tg_safetensors_writer *w, tg_error *error)
                                       TG_CUT(w->items[again].name, 100));
 }
 
-/* What writer 0 shares with the others. */
-typedef struct plan {
-    uint64_t data;        /* the offset of the values in the file */
-    uint64_t tensors;     /* their number */
-    uint64_t checksum;    /* of their names, dtypes and shapes */
-    char temporary[4096]; /* the path of the new file */
-} plan;
-
 static bool check_alone(const tg_safetensors_writer *w, tg_error *error)
 {
     for (size_t i = 0; i < w->count; i++) {
@@ -286,8 +284,7 @@ static bool check_alone(const tg_safetensors_writer *w, tg_error *error)
     return true;
 }
 
-/* Builds the header, and fills the plan, except the path. */
-static bool prepare(tg_safetensors_writer *w, bool is_alone, header *h, plan *p, tg_error *error)
+static bool prepare(tg_safetensors_writer *w, bool is_alone, tg_text_buffer *text, plan *p, tg_error *error)
 {
     if (!check_names(w, error) || (is_alone && !check_alone(w, error))) {
         return false;
@@ -295,13 +292,7 @@ static bool prepare(tg_safetensors_writer *w, bool is_alone, header *h, plan *p,
     if (w->count > 0) {
         qsort(w->items, w->count, sizeof *w->items, compare_items);
     }
-    if (!build(w, h, error)) {
-        return false;
-    }
-    *p = (plan){.data = h->text.length,
-                .tensors = w->count,
-                .checksum = tg_hash_bytes(h->text.bytes + h->tensors, h->end - h->tensors)};
-    return true;
+    return build(w, text, p, error);
 }
 
 /* Writer 0 creates the new file. */
@@ -354,56 +345,50 @@ static bool add_rows(const tg_safetensors_writer *w, const char *path, const pla
 
 char *tg_safetensors_write_bytes(tg_safetensors_writer *w, int64_t *size, tg_error *error)
 {
-    header h = {.end = 0};
+    tg_text_buffer text = {NULL};
+    tg_file_writer file;
     plan own;
-    char *bytes = NULL;
-    if (prepare(w, true, &h, &own, error)) {
-        uint64_t total = h.text.length;
-        for (size_t i = 0; i < w->count; i++) {
-            total += bytes_of(&w->items[i], shape_of(&w->items[i]));
-        }
-        bytes = tg_alloc(total + 1, 1);
-        tg_file_writer file;
-        tg_file_writer_begin_bytes(&file, w->call, bytes);
-        if (!bytes) {
-            tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %llu bytes", w->call,
-                         (unsigned long long)total);
-        } else if (tg_file_writer_write(&file, h.text.bytes, h.text.length, error) &&
-                   write_items(&file, w, own.data, true, error)) {
-            bytes[total] = '\0';
-            *size = (int64_t)total;
-        } else {
-            tg_free(bytes);
-            bytes = NULL;
-        }
+    bool is_ready = prepare(w, true, &text, &own, error);
+    char *bytes = is_ready ? tg_alloc(own.end + 1, 1) : NULL;
+    if (is_ready && !bytes) {
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %llu bytes", w->call, (unsigned long long)own.end);
     }
-    tg_free(h.text.bytes);
+    tg_file_writer_begin_bytes(&file, w->call, bytes);
+    bool is_written = bytes && tg_file_writer_write(&file, text.bytes, text.length, error) &&
+                      write_items(&file, w, own.data, true, error);
+    tg_free(text.bytes);
+    if (!is_written) {
+        tg_free(bytes);
+        return NULL;
+    }
+    bytes[own.end] = '\0';
+    *size = (int64_t)own.end;
     return bytes;
 }
 
 bool tg_safetensors_write_together(tg_safetensors_writer *w, const char *path, const tg_checkpoint_group *group,
                                    tg_error *error)
 {
-    header h = {.end = 0};
+    tg_text_buffer text = {NULL};
     tg_file_writer file;
     tg_error local = TG_NO_ERROR;
     plan own = {.data = 0}, first;
     const int64_t index = tg_group_index(group), count = tg_group_count(group);
     bool is_first = index == 0;
-    bool is_ready = prepare(w, count == 1, &h, &own, &local);
+    bool is_ready = prepare(w, count == 1, &text, &own, &local);
     bool is_begun = is_ready && is_first && begin(&file, w, path, &own, &local);
     first = own;
     bool is_agreed = tg_group_agree(group, &local, error) && tg_group_share(group, &first, sizeof first, error);
     for (int64_t turn = 0; is_agreed && turn < count; turn++) {
         if (turn == index && is_first) {
-            (void)(tg_file_writer_write(&file, h.text.bytes, h.text.length, &local) &&
+            (void)(tg_file_writer_write(&file, text.bytes, text.length, &local) &&
                    write_items(&file, w, own.data, true, &local));
         } else if (turn == index) {
             add_rows(w, path, &own, &first, &local);
         }
         is_agreed = tg_group_agree(group, &local, error);
     }
-    tg_free(h.text.bytes);
+    tg_free(text.bytes);
     if (is_begun && !is_agreed) {
         tg_file_writer_abandon(&file);
     } else if (is_begun) {
