@@ -23,11 +23,16 @@
 #include <tapegrad/extend.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "files/checkpoint.h"
 #include "files/checkpoint_group.h"
-#include "files/checkpoint_names.h"
 #include "system/system.h"
+
+#define MOST_STEPS 99999999
+
+/* "step-00000100.safetensors" and its NUL */
+#define STEP_NAME 26
 
 static const char mark[] = "tg_checkpoint_folder_config_default";
 static const char open_call[] = "checkpoint_folder_open";
@@ -45,6 +50,204 @@ tg_checkpoint_folder_config tg_checkpoint_folder_config_default(void)
     return (tg_checkpoint_folder_config){.mark = mark, .keep = 3};
 }
 
+/* ---- names ---- */
+
+static void step_to_name(int64_t step, char name[STEP_NAME])
+{
+    snprintf(name, STEP_NAME, "step-%08d.safetensors", (int)step);
+}
+
+/* Returns the step of a checkpoint's file name, or -1. */
+static int64_t step_of_name(const char *name)
+{
+    char expected[STEP_NAME];
+    int step;
+    if (sscanf(name, "step-%8d", &step) != 1 || step < 0 || step > MOST_STEPS) {
+        return -1;
+    }
+    step_to_name(step, expected);
+    return strcmp(name, expected) == 0 ? step : -1;
+}
+
+/* Returns "<folder>/<name>"; yours to free with tg_free. NULL, with the error, when memory is exhausted. */
+static char *path_in_folder(const char *call, const char *folder, const char *name, tg_error *error)
+{
+    size_t length = strlen(folder) + strlen(name) + 2;
+    char *path = tg_alloc(length, 1);
+    if (!path) {
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+        return NULL;
+    }
+    snprintf(path, length, "%s/%s", folder, name);
+    return path;
+}
+
+/* Removes a file of the folder, if it exists. */
+static bool remove_name(const char *call, const char *folder, const char *name, tg_error *error)
+{
+    char *path = path_in_folder(call, folder, name, error);
+    bool is_removed = path && (tg_system_remove(path) || errno == ENOENT ||
+                               tg_error_set(error, TG_ERROR_FILE, "%s: remove '%s': %s", call, path, strerror(errno)));
+    tg_free(path);
+    return is_removed;
+}
+
+/* Calls `visit` for each name in the folder. */
+static bool visit_folder(const char *call, const char *folder, void (*visit)(void *context, const char *name),
+                         void *context, tg_error *error)
+{
+    int failed = tg_system_visit(folder, visit, context);
+    return failed == 0 || tg_error_set(error, TG_ERROR_FILE, "%s: %s '%s': %s", call, failed > 0 ? "open" : "read",
+                                       folder, strerror(failed > 0 ? failed : -failed));
+}
+
+/* ---- lists of steps ---- */
+
+/* The steps of checkpoints. */
+typedef struct step_list {
+    int64_t *steps;
+    size_t count, capacity;
+} step_list;
+
+static void free_steps(step_list *list)
+{
+    tg_free(list->steps);
+    *list = (step_list){NULL, 0, 0};
+}
+
+static bool add_step(const char *call, step_list *list, int64_t step, tg_error *error)
+{
+    if (!tg_grow(&list->steps, &list->capacity, list->count, list->count + 1, sizeof *list->steps)) {
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+    }
+    list->steps[list->count++] = step;
+    return true;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* Reads a file of checkpoints' names, one per line, and adds their steps to the list. A file that does not exist has
+ * none. */
+static bool read_names(const char *call, const char *path, step_list *list, tg_error *error)
+{
+    tg_file file;
+    if (tg_system_status(path).kind == TG_PATH_NONE && errno == ENOENT) {
+        return true;
+    }
+    if (!tg_file_open(&file, call, path, error)) {
+        return false;
+    }
+    bool is_read = true, is_valid = file.size > 0 && file.size % STEP_NAME == 0;
+    for (uint64_t at = 0; is_read && is_valid && at < file.size; at += STEP_NAME) {
+        char name[STEP_NAME];
+        is_read = tg_file_read(&file, at, name, STEP_NAME, error);
+        is_valid = is_read && name[STEP_NAME - 1] == '\n';
+        name[STEP_NAME - 1] = '\0';
+        int64_t step = is_valid ? step_of_name(name) : -1;
+        is_valid = step >= 0;
+        is_read = is_read && (!is_valid || add_step(call, list, step, error));
+    }
+    tg_file_close(&file);
+    return is_read &&
+           (is_valid || tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s' does not name a checkpoint", call, path));
+}
+
+static bool write_names(const char *call, const char *folder, const char *file, const int64_t *steps, size_t count,
+                        tg_error *error)
+{
+    char *path = path_in_folder(call, folder, file, error), *text = path ? tg_alloc(count, STEP_NAME) : NULL;
+    bool is_written = text || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+    for (size_t i = 0; is_written && i < count; i++) {
+        step_to_name(steps[i], text + i * STEP_NAME);
+        text[(i + 1) * STEP_NAME - 1] = '\n';
+    }
+    is_written = is_written && tg_file_replace(call, path, text, count * STEP_NAME, error);
+    tg_free(text);
+    tg_free(path);
+    return is_written;
+}
+
+/* ---- the order of writing ---- */
+
+/* What note_step needs. */
+typedef struct listing {
+    const char *call;
+    step_list steps;
+    tg_error *error;
+    bool failed;
+} listing;
+
+static void note_step(void *context, const char *name)
+{
+    listing *l = context;
+    int64_t step = step_of_name(name);
+    l->failed = l->failed || (step >= 0 && !add_step(l->call, &l->steps, step, l->error));
+}
+
+/* Makes a step the last one of the list, if the list has it. */
+static bool move_to_end(step_list *list, int64_t step)
+{
+    size_t at = 0;
+    while (at < list->count && list->steps[at] != step) {
+        at++;
+    }
+    if (at == list->count) {
+        return false;
+    }
+    memmove(list->steps + at, list->steps + at + 1, (list->count - at - 1) * sizeof step);
+    list->steps[list->count - 1] = step;
+    return true;
+}
+
+/* Reads the steps of a folder's checkpoints in the order in which they were written: those that the file "last" does
+ * not have, in ascending order, and then those that it has. FORMAT if "last" has another text. After true, call
+ * free_steps.
+ *
+ * A checkpoint that "last" does not name was written before those that it names: it was the best one, or is of an
+ * earlier version of the library. Or the run was killed before it wrote "last"; then it continues from the one before.
+ */
+static bool read_steps(const char *call, const char *folder, step_list *list, tg_error *error)
+{
+    listing existing = {.call = call, .error = error};
+    step_list named = {NULL, 0, 0};
+    char *path = path_in_folder(call, folder, "last", error);
+    bool is_read = path && read_names(call, path, &named, error) &&
+                   visit_folder(call, folder, note_step, &existing, error) && !existing.failed;
+    *list = existing.steps;
+    if (list->count > 0) {
+        qsort(list->steps, list->count, sizeof *list->steps, ascending);
+    }
+    for (size_t i = 0; i < named.count; i++) {
+        move_to_end(list, named.steps[i]);
+    }
+    tg_free(path);
+    free_steps(&named);
+    if (!is_read) {
+        free_steps(list);
+    }
+    return is_read;
+}
+
+/* Reads the step that the file "best" names; -1 without that file. FORMAT if it has another text. */
+static bool read_best(const char *call, const char *folder, int64_t *step, tg_error *error)
+{
+    step_list named = {NULL, 0, 0};
+    char *path = path_in_folder(call, folder, "best", error);
+    bool is_read = path && read_names(call, path, &named, error) &&
+                   (named.count < 2 ||
+                    tg_error_set(error, TG_ERROR_FORMAT, "%s: '%s' names %zu checkpoints", call, path, named.count));
+    *step = is_read && named.count == 1 ? named.steps[0] : -1;
+    free_steps(&named);
+    tg_free(path);
+    return is_read;
+}
+
+/* ---- the folder ---- */
+
 char *tg_checkpoint_find(const char *folder, tg_checkpoint_choice choice, tg_error *error)
 {
     static const char call[] = "checkpoint_find";
@@ -57,24 +260,24 @@ char *tg_checkpoint_find(const char *folder, tg_checkpoint_choice choice, tg_err
         return NULL;
     }
     int64_t step = -1;
-    if (choice == TG_CHECKPOINT_BEST && !tg_best_read(call, folder, &step, error)) {
+    if (choice == TG_CHECKPOINT_BEST && !read_best(call, folder, &step, error)) {
         return NULL;
     }
     if (step < 0) {
-        tg_steps written;
-        if (!tg_steps_read(call, folder, &written, error)) {
+        step_list written;
+        if (!read_steps(call, folder, &written, error)) {
             return NULL;
         }
         step = written.count ? written.steps[written.count - 1] : -1;
-        tg_steps_free(&written);
+        free_steps(&written);
     }
     if (step < 0) {
         tg_error_set(error, TG_ERROR_FILE, "%s: '%.*s' has no checkpoint", call, TG_CUT(folder, 200));
         return NULL;
     }
-    char name[TG_STEP_NAME];
-    tg_step_to_name(step, name);
-    char *path = tg_path_in_folder(call, folder, name, error);
+    char name[STEP_NAME];
+    step_to_name(step, name);
+    char *path = path_in_folder(call, folder, name, error);
     if (path && choice == TG_CHECKPOINT_BEST && tg_system_status(path).kind == TG_PATH_NONE) {
         tg_error_set(error, TG_ERROR_FILE, "%s: the best checkpoint, '%s': %s", call, path, strerror(errno));
         tg_free(path);
@@ -87,16 +290,14 @@ char *tg_checkpoint_find(const char *folder, tg_checkpoint_choice choice, tg_err
 static void remove_leftover(void *context, const char *name)
 {
     if (strncmp(name, ".tapegrad-", 10) == 0 && tg_ends_with(name, ".tmp")) {
-        tg_name_remove(open_call, context, name, NULL);
+        remove_name(open_call, context, name, NULL);
     }
 }
-
-/* ---- the folder ---- */
 
 /* Creates the lock's file and locks it. */
 static bool lock(tg_checkpoint_folder *folder, tg_error *error)
 {
-    char *path = tg_path_in_folder(open_call, folder->path, "lock", error);
+    char *path = path_in_folder(open_call, folder->path, "lock", error);
     if (!path) {
         return false;
     }
@@ -117,8 +318,7 @@ static bool prepare(tg_checkpoint_folder *folder, tg_error *error)
 {
     bool exists = tg_system_make_folder(folder->path) || errno == EEXIST ||
                   tg_error_set(error, TG_ERROR_FILE, "%s: create '%s': %s", open_call, folder->path, strerror(errno));
-    return exists && lock(folder, error) &&
-           tg_folder_visit(open_call, folder->path, remove_leftover, folder->path, error);
+    return exists && lock(folder, error) && visit_folder(open_call, folder->path, remove_leftover, folder->path, error);
 }
 
 tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_checkpoint_folder_config *given,
@@ -135,9 +335,9 @@ tg_checkpoint_folder *tg_checkpoint_folder_open(const char *path, const tg_check
     tg_checkpoint_folder *folder = path ? tg_alloc(1, sizeof *folder + strlen(path) + 1) : NULL;
     if (!path) {
         tg_error_set(&local, TG_ERROR_STATE, "%s: the path is NULL", open_call);
-    } else if (config.keep < 1 || config.keep > TG_MOST_STEPS) {
+    } else if (config.keep < 1 || config.keep > MOST_STEPS) {
         tg_error_set(&local, TG_ERROR_VALUE, "%s: keep %lld; it must be 1 to %d", open_call, (long long)config.keep,
-                     TG_MOST_STEPS);
+                     MOST_STEPS);
     } else if (!folder) {
         tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", open_call);
     }
@@ -183,9 +383,9 @@ static bool check_folder(const char *call, const tg_checkpoint_folder *folder, t
 
 /* What a folder has after a save. */
 typedef struct contents {
-    tg_steps written; /* in the order of writing */
-    size_t kept;      /* the last ones of them that stay */
-    int64_t best;     /* stays, too; -1: none */
+    step_list written; /* in the order of writing */
+    size_t kept;       /* the last ones of them that stay */
+    int64_t best;      /* stays, too; -1: none */
     bool best_changes;
 } contents;
 
@@ -193,22 +393,32 @@ typedef struct contents {
 static bool decide(const char *call, const tg_checkpoint_folder *folder, int64_t step, bool is_best, contents *c,
                    tg_error *error)
 {
-    tg_steps *written = &c->written;
-    if (!tg_best_read(call, folder->path, &c->best, error) || !tg_steps_read(call, folder->path, written, error)) {
+    step_list *written = &c->written;
+    if (!read_best(call, folder->path, &c->best, error) || !read_steps(call, folder->path, written, error)) {
         return false;
     }
     /* a checkpoint that is replaced by one that is not the best does not stay the best */
     c->best_changes = is_best || c->best == step;
     c->best = is_best ? step : c->best_changes ? -1 : c->best;
-    bool is_listed = tg_steps_move_to_end(written, step) || tg_steps_add(call, written, step, error);
+    bool is_listed = move_to_end(written, step) || add_step(call, written, step, error);
     c->kept = written->count < (size_t)folder->keep ? written->count : (size_t)folder->keep;
     return is_listed;
 }
 
+/* Writes the file "best", or removes it, if it changes. */
+static bool write_best(const char *call, const tg_checkpoint_folder *folder, const contents *c, tg_error *error)
+{
+    if (!c->best_changes) {
+        return true;
+    }
+    return c->best >= 0 ? write_names(call, folder->path, "best", &c->best, 1, error)
+                        : remove_name(call, folder->path, "best", error);
+}
+
 static bool check_step(const char *call, int64_t step, tg_error *error)
 {
-    return (step >= 0 && step <= TG_MOST_STEPS) ||
-           tg_error_set(error, TG_ERROR_RANGE, "%s: step %lld is outside [0,%d]", call, (long long)step, TG_MOST_STEPS);
+    return (step >= 0 && step <= MOST_STEPS) ||
+           tg_error_set(error, TG_ERROR_RANGE, "%s: step %lld is outside [0,%d]", call, (long long)step, MOST_STEPS);
 }
 
 bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool is_best,
@@ -219,27 +429,27 @@ bool tg_checkpoint_folder_save(tg_checkpoint_folder *folder, int64_t step, bool 
         return check_folder(call, folder, error);
     }
     tg_error local = TG_NO_ERROR;
-    char name[TG_STEP_NAME], *path = NULL;
+    char name[STEP_NAME], *path = NULL;
     contents c = {.kept = 0};
     bool decides = tg_group_index(folder->group) == 0;
     if (check_folder(call, folder, &local) && check_step(call, step, &local) &&
         (!decides || decide(call, folder, step, is_best, &c, &local))) {
-        tg_step_to_name(step, name);
-        path = tg_path_in_folder(call, folder->path, name, &local);
+        step_to_name(step, name);
+        path = path_in_folder(call, folder->path, name, &local);
     }
     bool is_saved = tg_group_agree(folder->group, &local, error) &&
                     tg_checkpoint_save_together(path, parts, count, folder->group, error);
     tg_free(path);
-    if (is_saved && decides && (!c.best_changes || tg_best_write(call, folder->path, c.best, &local)) &&
-        tg_steps_write(call, folder->path, &c.written, c.kept, &local)) {
+    if (is_saved && decides && write_best(call, folder, &c, &local) &&
+        write_names(call, folder->path, "last", c.written.steps + c.written.count - c.kept, c.kept, &local)) {
         for (size_t i = 0; i < c.written.count - c.kept; i++) {
             if (c.written.steps[i] != c.best) {
-                tg_step_to_name(c.written.steps[i], name);
-                tg_name_remove(call, folder->path, name, NULL);
+                step_to_name(c.written.steps[i], name);
+                remove_name(call, folder->path, name, NULL);
             }
         }
     }
-    tg_steps_free(&c.written);
+    free_steps(&c.written);
     return is_saved && tg_group_agree(folder->group, &local, error);
 }
 
@@ -254,8 +464,8 @@ typedef struct clearing {
 static void remove_checkpoint(void *context, const char *name)
 {
     const clearing *c = context;
-    if (tg_step_of_name(name) >= 0) {
-        tg_name_remove(clear_call, c->folder, name, c->error);
+    if (step_of_name(name) >= 0) {
+        remove_name(clear_call, c->folder, name, c->error);
     }
 }
 
@@ -267,10 +477,10 @@ bool tg_checkpoint_folder_clear(tg_checkpoint_folder *folder, tg_error *error)
     tg_error local = TG_NO_ERROR;
     /* "best" first, so that it never names a checkpoint that is gone */
     if (check_folder(clear_call, folder, &local) && tg_group_index(folder->group) == 0 &&
-        tg_name_remove(clear_call, folder->path, "best", &local) &&
-        tg_name_remove(clear_call, folder->path, "last", &local)) {
+        remove_name(clear_call, folder->path, "best", &local) &&
+        remove_name(clear_call, folder->path, "last", &local)) {
         clearing c = {folder->path, &local};
-        tg_folder_visit(clear_call, folder->path, remove_checkpoint, &c, &local);
+        visit_folder(clear_call, folder->path, remove_checkpoint, &c, &local);
     }
     return tg_group_agree(folder->group, &local, error);
 }
