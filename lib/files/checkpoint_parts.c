@@ -73,69 +73,72 @@ static bool add_params(tg_safetensors_writer *writer, const tg_checkpoint_part *
     return true;
 }
 
-static bool read_updates(const tg_loading *loading, const char *prefix, const char *name, const tg_tensor *table,
-                         tg_row_updates *updates, tg_error *error)
+static bool no_memory(int64_t rows, tg_error *error)
 {
-    int64_t rows = table->shape[0];
-    double *counts = tg_alloc((size_t)rows + 1, 2 * sizeof *counts);
-    if (!counts) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", tg_load_call, (long long)rows);
+    return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", tg_load_call, (long long)rows);
+}
+
+/* Reads the counts of a table's rows; none if the file has none. */
+static bool read_updates(const tg_loading *loading, const tg_checkpoint_part *part, tg_entry entry, int64_t rows,
+                         tg_row_state *state, tg_error *error)
+{
+    char prefix[TG_PART_NAME];
+    tg_part_name(part, "_row_updates.", prefix);
+    if (!tg_safetensors_find(loading->file, prefix, entry.name)) {
+        return true;
     }
-    bool is_read = tg_loading_read_rows(loading, prefix, name, TG_F64, tg_shape_make(2, (int64_t[]){rows, 2}),
-                                        tg_shard_of(table), counts, error);
+    double *counts = tg_alloc((size_t)rows + 1, 2 * sizeof *counts);
+    state->updates = tg_alloc((size_t)rows + 1, sizeof *state->updates);
+    bool is_read = ((counts && state->updates) || no_memory(rows, error)) &&
+                   tg_loading_read_rows(loading, prefix, entry.name, TG_F64, tg_shape_make(2, (int64_t[]){rows, 2}),
+                                        tg_shard_of(entry.tensor), counts, error);
     for (int64_t row = 0; is_read && row < rows; row++) {
         double count = counts[2 * row], last = counts[2 * row + 1];
         is_read = (tg_is_count(count) && tg_is_count(last)) ||
                   tg_loading_refuse(loading, error,
                                     "row %lld of '%s%s' has the counts %g and %g; both must be whole numbers from 0 to "
                                     "2^53",
-                                    (long long)row, prefix, name, count, last);
-        updates[row] = is_read ? (tg_row_updates){(int64_t)count, (int64_t)last} : (tg_row_updates){0, 0};
+                                    (long long)row, prefix, entry.name, count, last);
+        state->updates[row] = is_read ? (tg_row_updates){(int64_t)count, (int64_t)last} : (tg_row_updates){0, 0};
     }
     tg_free(counts);
     return is_read;
 }
 
-static bool read_frozen(const tg_loading *loading, const char *prefix, const char *name, const tg_tensor *table,
+/* Reads which rows of a table are frozen; none if the file has none. */
+static bool read_frozen(const tg_loading *loading, const tg_checkpoint_part *part, tg_entry entry, int64_t rows,
                         tg_row_state *state, tg_error *error)
 {
-    int64_t rows = table->shape[0];
-    bool is_read = tg_loading_read_rows(loading, prefix, name, TG_U8, tg_shape_make(1, &rows), tg_shard_of(table),
-                                        state->frozen, error);
+    char prefix[TG_PART_NAME];
+    tg_part_name(part, "_frozen_rows.", prefix);
+    if (!tg_safetensors_find(loading->file, prefix, entry.name)) {
+        return true;
+    }
+    state->frozen = tg_alloc((size_t)rows + 1, 1);
+    bool is_read = (state->frozen || no_memory(rows, error)) &&
+                   tg_loading_read_rows(loading, prefix, entry.name, TG_U8, tg_shape_make(1, &rows),
+                                        tg_shard_of(entry.tensor), state->frozen, error);
     for (int64_t row = 0; is_read && row < rows; row++) {
         is_read =
             state->frozen[row] <= 1 || tg_loading_refuse(loading, error, "row %lld of '%s%s' is %d; it must be 0 or 1",
-                                                         (long long)row, prefix, name, state->frozen[row]);
+                                                         (long long)row, prefix, entry.name, state->frozen[row]);
         state->frozen_count += state->frozen[row];
     }
     return is_read;
 }
 
-/* Reads the state of a table's rows that the file has; all zeros without one. */
+/* Reads the state of a table's rows. A table whose state the commit must set has a row state afterwards. */
 static bool prepare_rows(const tg_loading *loading, const tg_checkpoint_part *part, tg_entry entry, table_rows *out,
                          tg_error *error)
 {
-    char frozen[TG_PART_NAME], updates[TG_PART_NAME];
     int64_t rows = entry.tensor->rank > 0 ? entry.tensor->shape[0] : 0;
-    tg_part_name(part, "_frozen_rows.", frozen);
-    tg_part_name(part, "_row_updates.", updates);
     out->table = entry.tensor;
-    bool has_frozen = tg_safetensors_find(loading->file, frozen, entry.name);
-    bool has_updates = tg_safetensors_find(loading->file, updates, entry.name);
-    if (has_frozen) {
-        out->state.frozen = tg_alloc((size_t)rows + 1, 1);
-    }
-    if (has_updates) {
-        out->state.updates = tg_alloc((size_t)rows + 1, sizeof *out->state.updates);
-    }
-    if ((has_frozen && !out->state.frozen) || (has_updates && !out->state.updates)) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld rows", tg_load_call, (long long)rows);
-    }
-    return (!has_frozen || read_frozen(loading, frozen, entry.name, entry.tensor, &out->state, error)) &&
-           (!has_updates || read_updates(loading, updates, entry.name, entry.tensor, out->state.updates, error));
+    return read_frozen(loading, part, entry, rows, &out->state, error) &&
+           read_updates(loading, part, entry, rows, &out->state, error) &&
+           ((!out->state.frozen && !out->state.updates) || tg_row_state_reserve(tg_load_call, entry.tensor, error));
 }
 
-/* The memory has one table_rows per entry. A table whose state the commit must set has a row state afterwards. */
+/* The memory has one table_rows per entry. */
 static bool prepare_params(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
 {
     char prefix[TG_PART_NAME];
@@ -152,8 +155,6 @@ static bool prepare_params(tg_loading *loading, const tg_checkpoint_part *part, 
     for (int64_t i = 0; is_ready && i < count; i++) {
         tg_entry entry = tg_params_at(part->params, i);
         is_ready = entry.kind != TG_ENTRY_PARAMETER || prepare_rows(loading, part, entry, &tables[i], error);
-        bool needs_state = tables[i].state.frozen || tables[i].state.updates;
-        is_ready = is_ready && (!needs_state || tg_row_state_reserve(tg_load_call, entry.tensor, error));
     }
     return is_ready;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "models/gpt.h"
 #include "models/gpt_files.h"
@@ -219,12 +220,8 @@ static bool find_config(source *s, int64_t heads, tg_gpt_config *c)
 /* Returns the first `length` bytes of a folder, and a name; yours (tg_free). */
 static char *join(source *s, const char *folder, size_t length, const char *name)
 {
-    size_t end = strlen(name) + 1;
-    char *path = tg_alloc(length + end, 1);
-    if (path) {
-        memcpy(path, folder, length);
-        memcpy(path + length, name, end);
-    } else {
+    char *path = tg_path_join(folder, length, name);
+    if (!path) {
         tg_error_set(&s->error, TG_ERROR_MEMORY, "%s: out of memory", call);
     }
     return path;

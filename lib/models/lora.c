@@ -104,37 +104,25 @@ bool tg_nn_linear_add_lora(tg_params *params, tg_nn_linear *linear, const tg_lor
 
 /* ---- merging ---- */
 
-static double value_at(const tg_tensor *x, int64_t i)
-{
-    const void *values = tg_values(x);
-    return x->dtype == TG_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
-}
-
-/* W[o,:] += scale * sum over r of B[o,r] A[r,:]. `memory` has room for A and for a row. */
+/* W[o,:] += scale * sum over r of B[o,r] A[r,:]. `memory` has room for A, a row of W and a row of B. */
 static void add_product(const tg_nn_linear *linear, tg_tensor *w, double *memory)
 {
     int64_t out = w->shape[0], in = w->shape[1], rank = linear->lora_a->shape[0];
-    double *a = memory, *row = memory + rank * in;
-    for (int64_t i = 0; i < rank * in; i++) {
-        a[i] = value_at(linear->lora_a, i);
-    }
+    tg_dtype dtype = tg_dtype_of(w);
+    size_t size = tg_dtype_size(dtype);
+    double *a = memory, *row = a + rank * in, *factors = row + in;
+    tg_convert(a, TG_F64, tg_values(linear->lora_a), dtype, rank * in);
     for (int64_t o = 0; o < out; o++) {
-        for (int64_t i = 0; i < in; i++) {
-            row[i] = value_at(w, o * in + i);
-        }
+        char *values = (char *)tg_values(w) + (size_t)(o * in) * size;
+        tg_convert(row, TG_F64, values, dtype, in);
+        tg_convert(factors, TG_F64, (char *)tg_values(linear->lora_b) + (size_t)(o * rank) * size, dtype, rank);
         for (int64_t r = 0; r < rank; r++) {
-            double factor = linear->lora_scale * value_at(linear->lora_b, o * rank + r);
+            double factor = linear->lora_scale * factors[r];
             for (int64_t i = 0; i < in; i++) {
                 row[i] += factor * a[r * in + i];
             }
         }
-        for (int64_t i = 0; i < in; i++) {
-            if (w->dtype == TG_F64) {
-                ((double *)tg_values(w))[o * in + i] = row[i];
-            } else {
-                ((float *)tg_values(w))[o * in + i] = (float)row[i];
-            }
-        }
+        tg_convert(values, dtype, row, TG_F64, in);
     }
 }
 
@@ -154,7 +142,8 @@ bool tg_lora_check(const char *call, const tg_nn_linear *linear, tg_error *error
 
 uint64_t tg_lora_scratch(const tg_nn_linear *linear)
 {
-    return (uint64_t)((linear->lora_a->shape[0] + 1) * linear->lora_a->shape[1]);
+    int64_t rank = linear->lora_a->shape[0];
+    return (uint64_t)((rank + 1) * linear->lora_a->shape[1] + rank);
 }
 
 tg_tensor *tg_lora_new_merged(const char *call, const tg_nn_linear *linear, tg_error *error)
