@@ -58,40 +58,23 @@ static inline void sine_cosine(float x, float *sine, float *cosine)
     *cosine = (octant - 2) & 4 ? unsigned_cosine : -unsigned_cosine;
 }
 
-/* PAIRS_TOGETHER pairs are computed at a time, gathered from PAIRS_TOGETHER / 8 blocks, so that the length of every
- * loop is a multiple of the vector width. The square root has a loop of its own: sqrtf may set errno, which can prevent
- * vectorization. */
-#define PAIRS_TOGETHER 64
-
+/* Each step has a loop of its own over the 8 pairs of a block. sqrtf may set errno, which can prevent vectorization. */
 void LEVEL(tg_normal_values)(float *values, int64_t count, float mean, float std)
 {
-    for (int64_t done = 0; done < count; done += 2 * PAIRS_TOGETHER) {
-        float *x = values + done;
-        int pairs = (int)tg_rng_portion(count - done, 2 * PAIRS_TOGETHER) / 2;
-        float first[PAIRS_TOGETHER] = {0}, second[PAIRS_TOGETHER] = {0};
-        for (int i = 0; i < pairs; i++) {
-            int place = i / 8 * 16 + i % 8;
-            first[i] = x[place];
-            second[i] = x[place + 8];
+    for (float *x = values; x < values + count; x += 16) {
+        float radius[8], sine[8], cosine[8];
+        for (int i = 0; i < 8; i++) {
+            radius[i] = -2.0F * natural_log(1.0F - x[i]);
         }
-        float radius[PAIRS_TOGETHER], sine[PAIRS_TOGETHER], cosine[PAIRS_TOGETHER];
-        for (int i = 0; i < PAIRS_TOGETHER; i++) {
-            radius[i] = -2.0F * natural_log(1.0F - first[i]);
-        }
-        for (int i = 0; i < PAIRS_TOGETHER; i++) {
+        for (int i = 0; i < 8; i++) {
             radius[i] = sqrtf(radius[i]);
         }
-        for (int i = 0; i < PAIRS_TOGETHER; i++) {
-            sine_cosine((float)(2 * TG_PI) * second[i], &sine[i], &cosine[i]);
+        for (int i = 0; i < 8; i++) {
+            sine_cosine((float)(2 * TG_PI) * x[i + 8], &sine[i], &cosine[i]);
         }
-        for (int i = 0; i < PAIRS_TOGETHER; i++) {
-            first[i] = tg_fma_f32(radius[i] * cosine[i], std, mean);
-            second[i] = tg_fma_f32(radius[i] * sine[i], std, mean);
-        }
-        for (int i = 0; i < pairs; i++) {
-            int place = i / 8 * 16 + i % 8;
-            x[place] = first[i];
-            x[place + 8] = second[i];
+        for (int i = 0; i < 8; i++) {
+            x[i] = tg_fma_f32(radius[i] * cosine[i], std, mean);
+            x[i + 8] = tg_fma_f32(radius[i] * sine[i], std, mean);
         }
     }
 }
