@@ -79,4 +79,10 @@ tg_tensor *tg_array_read_new(const tg_array *array, tg_error *error);
 /* Writes x's values, little-endian. `stored` comes from tg_stored_of. */
 bool tg_array_write(tg_file_writer *writer, const tg_tensor *x, tg_stored stored, tg_error *error);
 
+/* Parses the header of an array in NumPy's format (npy.c) in the bytes [begin,end) of a file. `name` is for messages.
+ * Unlike NumPy it refuses bytes after the values, a key that is given twice, a dtype without a byte order, and literals
+ * that no program writes, such as 0x2 and u'descr'. DTYPE for a dtype that cannot be read. */
+bool tg_npy_parse(const tg_file *file, uint64_t begin, uint64_t end, const char *name, tg_array *array,
+                  tg_error *error);
+
 #endif

@@ -1,4 +1,12 @@
-#include "files/npy.h"
+/* npy: the header of an array in NumPy's format (numpy/lib/_format_impl.py):
+ *
+ *   6 bytes              \x93NUMPY
+ *   2 bytes              the version: 1.0, 2.0 or 3.0
+ *   2 or 4 bytes         the length of the header, little-endian; 4 since version 2.0
+ *   the header           {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, then spaces and a newline
+ *   the rest             the values
+ */
+#include "files/array.h"
 
 #include <stdio.h>
 #include <string.h>

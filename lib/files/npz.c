@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/text.h"
-#include "files/npy.h"
+#include "files/array.h"
 
 static const char call[] = "tensor_new_from_npz";
 
