@@ -61,7 +61,7 @@ bool tg_loading_refuse(const tg_loading *loading, tg_error *error, const char *f
 
 void *tg_loading_replace(tg_loading *loading, const tg_checkpoint_part *part, void *to, size_t bytes, tg_error *error)
 {
-    return tg_pending_add(&loading->values, tg_load_call, part->name, to, bytes, error);
+    return tg_pending_add(&loading->values, tg_load_call, part->name, to, bytes, NULL, error);
 }
 
 const tg_array *tg_loading_find(const tg_loading *loading, const char *prefix, const char *name, tg_dtype dtype,
@@ -220,21 +220,6 @@ bool tg_checkpoint_save(const char *path, const tg_checkpoint_part *parts, int64
     return tg_checkpoint_save_together(path, parts, count, NULL, error);
 }
 
-/* Opens the file, and prepares the parts. Returns how many are to be released. */
-static int64_t prepare(tg_loading *loading, const tg_checkpoint_part *parts, int64_t count, tg_prepared *prepared,
-                       tg_error *error)
-{
-    loading->file = tg_safetensors_open(tg_load_call, loading->path, TG_SAFETENSORS_HEADER, error);
-    int64_t ready = 0;
-    bool is_ready = loading->file;
-    while (is_ready && ready < count) {
-        const tg_checkpoint_part *part = &parts[ready];
-        is_ready = !part->kind->prepare || part->kind->prepare(loading, part, &prepared[ready], error);
-        ready++;
-    }
-    return ready;
-}
-
 bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_part *parts, int64_t count,
                                  const tg_checkpoint_group *group, tg_error *error)
 {
@@ -243,28 +228,16 @@ bool tg_checkpoint_load_together(const char *path, const tg_checkpoint_part *par
     }
     tg_error local = TG_NO_ERROR;
     tg_loading loading = {.path = path};
-    tg_prepared *prepared = NULL;
-    int64_t ready = 0;
     if (check_parts(tg_load_call, path, parts, count, &local)) {
-        prepared = tg_alloc_zeroed((size_t)count, sizeof *prepared);
-        ready = prepared ? prepare(&loading, parts, count, prepared, &local) : 0;
+        loading.file = tg_safetensors_open(tg_load_call, path, TG_SAFETENSORS_HEADER, &local);
     }
-    if (!prepared) { /* unless an argument is wrong */
-        tg_error_set(&local, TG_ERROR_MEMORY, "%s: out of memory", tg_load_call);
+    bool is_ready = loading.file;
+    for (int64_t i = 0; is_ready && i < count; i++) {
+        is_ready = !parts[i].kind->prepare || parts[i].kind->prepare(&loading, &parts[i], &local);
     }
-    bool is_ready = tg_group_agree(group, &local, error);
+    is_ready = tg_group_agree(group, &local, error);
     tg_pending_end(&loading.values, is_ready);
-    for (int64_t i = 0; i < ready; i++) {
-        const tg_part_kind *kind = parts[i].kind;
-        if (is_ready && kind->commit) {
-            kind->commit(&parts[i], &prepared[i]);
-        }
-        if (kind->release) {
-            kind->release(&parts[i], &prepared[i]);
-        }
-    }
     tg_safetensors_close(loading.file);
-    tg_free(prepared);
     return is_ready;
 }
 

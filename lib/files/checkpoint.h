@@ -1,5 +1,5 @@
 /* checkpoint (private): the interface of a kind of part. A load first prepares all parts, which may fail, and then
- * changes them all, which cannot fail: it replaces the pending values, and commits what they cannot express. */
+ * replaces all that is pending, which cannot fail. */
 #ifndef TG_FILES_CHECKPOINT_H
 #define TG_FILES_CHECKPOINT_H
 
@@ -16,23 +16,13 @@ typedef struct tg_loading {
     tg_pending values;
 } tg_loading;
 
-/* What is committed for a part, besides pending values. */
-typedef struct tg_prepared {
-    tg_loader_position position;
-    void *memory; /* of the kind that prepared it */
-} tg_prepared;
-
 typedef struct tg_part_kind {
     /* what must not be NULL, for messages: "tg_params"; NULL for a kind without an object */
     const char *object;
     /* adds the part to a file; false with the error set */
     bool (*add)(tg_safetensors_writer *writer, const tg_checkpoint_part *part, tg_error *error);
-    /* reads the part, and changes nothing; false with the error set. NULL: a load skips the part */
-    bool (*prepare)(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error);
-    /* changes the object; NULL: nothing is left to do */
-    void (*commit)(const tg_checkpoint_part *part, tg_prepared *prepared);
-    /* frees what is prepared, also after a commit; NULL: nothing to free */
-    void (*release)(const tg_checkpoint_part *part, tg_prepared *prepared);
+    /* reads the part to pending values; false with the error set. NULL: a load skips the part */
+    bool (*prepare)(tg_loading *loading, const tg_checkpoint_part *part, tg_error *error);
 } tg_part_kind;
 
 /* "checkpoint_save" and "checkpoint_load", for messages */

@@ -112,9 +112,8 @@ static bool prepare_group(tg_loading *loading, const tg_checkpoint_part *part, t
                              group->name, *lr, *weight_decay);
 }
 
-static bool prepare_optim(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+static bool prepare_optim(tg_loading *loading, const tg_checkpoint_part *part, tg_error *error)
 {
-    (void)prepared;
     tg_optim *optim = part->optim;
     char prefix[TG_PART_NAME];
     if (!check_optim(tg_load_call, optim, error)) {

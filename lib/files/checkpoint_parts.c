@@ -9,12 +9,6 @@
 
 /* ---- params ---- */
 
-/* The state of the rows of one table, as it is in the file. */
-typedef struct table_rows {
-    tg_tensor *table;
-    tg_row_state state;
-} table_rows;
-
 /* Adds the frozen rows of a table. A shard writes them also if it has none, because another shard may have some. */
 static bool add_frozen(tg_safetensors_writer *writer, const char *prefix, const char *name, const tg_tensor *table,
                        tg_error *error)
@@ -127,72 +121,54 @@ static bool read_frozen(const tg_loading *loading, const tg_checkpoint_part *par
     return is_read;
 }
 
-/* Reads the state of a table's rows. A table whose state the commit must set has a row state afterwards. */
-static bool prepare_rows(const tg_loading *loading, const tg_checkpoint_part *part, tg_entry entry, table_rows *out,
-                         tg_error *error)
+/* Sets the state of a table's rows; a table without one has no state in the file, either. */
+static void finish_rows(const tg_pending_values *pending, bool replaces)
 {
-    int64_t rows = entry.tensor->rank > 0 ? entry.tensor->shape[0] : 0;
-    out->table = entry.tensor;
-    return read_frozen(loading, part, entry, rows, &out->state, error) &&
-           read_updates(loading, part, entry, rows, &out->state, error) &&
-           ((!out->state.frozen && !out->state.updates) || tg_row_state_reserve(tg_load_call, entry.tensor, error));
+    tg_tensor *table = pending->to;
+    tg_row_state *read = pending->values, *now = table->rows;
+    if (replaces && now) {
+        tg_row_state old = *now;
+        now->frozen = read->frozen;
+        now->frozen_count = read->frozen_count;
+        now->updates = read->updates;
+        *read = old;
+        tg_gradient_drop_frozen(table);
+    }
+    tg_free(read->frozen);
+    tg_free(read->updates);
 }
 
-/* The memory has one table_rows per entry. */
-static bool prepare_params(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+/* Reads the state of a table's rows. */
+static bool prepare_rows(tg_loading *loading, const tg_checkpoint_part *part, tg_entry entry, tg_error *error)
+{
+    int64_t rows = entry.tensor->rank > 0 ? entry.tensor->shape[0] : 0;
+    tg_row_state *state =
+        tg_pending_add(&loading->values, tg_load_call, entry.name, entry.tensor, sizeof *state, finish_rows, error);
+    if (!state) {
+        return false;
+    }
+    *state = (tg_row_state){.frozen = NULL};
+    return read_frozen(loading, part, entry, rows, state, error) &&
+           read_updates(loading, part, entry, rows, state, error) &&
+           ((!state->frozen && !state->updates) || tg_row_state_reserve(tg_load_call, entry.tensor, error));
+}
+
+static bool prepare_params(tg_loading *loading, const tg_checkpoint_part *part, tg_error *error)
 {
     char prefix[TG_PART_NAME];
     tg_params_load_config config = tg_params_load_config_default();
     config.prefix = tg_part_name(part, ".", prefix);
-    if (!tg_params_check(tg_load_call, part->params, error) ||
-        !tg_params_read_from_file(part->params, tg_load_call, loading->file, loading->path, &config, &loading->values,
-                                  error)) {
-        return false;
-    }
-    int64_t count = tg_params_count(part->params);
-    table_rows *tables = prepared->memory = tg_alloc_zeroed((size_t)count + 1, sizeof *tables);
-    bool is_ready = tables || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", tg_load_call);
-    for (int64_t i = 0; is_ready && i < count; i++) {
+    bool is_ready = tg_params_check(tg_load_call, part->params, error) &&
+                    tg_params_read_from_file(part->params, tg_load_call, loading->file, loading->path, &config,
+                                             &loading->values, error);
+    for (int64_t i = 0; is_ready && i < tg_params_count(part->params); i++) {
         tg_entry entry = tg_params_at(part->params, i);
-        is_ready = entry.kind != TG_ENTRY_PARAMETER || prepare_rows(loading, part, entry, &tables[i], error);
+        is_ready = entry.kind != TG_ENTRY_PARAMETER || prepare_rows(loading, part, entry, error);
     }
     return is_ready;
 }
 
-static void commit_params(const tg_checkpoint_part *part, tg_prepared *prepared)
-{
-    table_rows *tables = prepared->memory;
-    for (int64_t i = 0; i < tg_params_count(part->params); i++) {
-        tg_tensor *table = tables[i].table;
-        if (table && table->rows) {
-            tg_row_state *now = table->rows, old = *now, *read = &tables[i].state;
-            now->frozen = read->frozen;
-            now->frozen_count = read->frozen_count;
-            now->updates = read->updates;
-            read->frozen = old.frozen; /* to be freed */
-            read->updates = old.updates;
-            tg_gradient_drop_frozen(table);
-        }
-    }
-}
-
-static void release_params(const tg_checkpoint_part *part, tg_prepared *prepared)
-{
-    table_rows *tables = prepared->memory;
-    for (int64_t i = 0; tables && i < tg_params_count(part->params); i++) {
-        tg_free(tables[i].state.frozen);
-        tg_free(tables[i].state.updates);
-    }
-    tg_free(tables);
-}
-
-static const tg_part_kind params_kind = {
-    .object = "tg_params",
-    .add = add_params,
-    .prepare = prepare_params,
-    .commit = commit_params,
-    .release = release_params,
-};
+static const tg_part_kind params_kind = {.object = "tg_params", .add = add_params, .prepare = prepare_params};
 
 tg_checkpoint_part tg_checkpoint_params(const char *name, tg_params *params)
 {
@@ -217,13 +193,12 @@ static bool add_rng(tg_safetensors_writer *writer, const tg_checkpoint_part *par
            tg_saving_add_integer(writer, prefix, "profile", part->rng->profile, error);
 }
 
-static bool prepare_rng(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+static bool prepare_rng(tg_loading *loading, const tg_checkpoint_part *part, tg_error *error)
 {
     uint8_t state[TG_RNG_TORCH_STATE_SIZE];
     char prefix[TG_PART_NAME];
     int64_t position = 0, profile = 0;
     tg_rng *rng = tg_loading_replace(loading, part, part->rng, sizeof *rng, error);
-    (void)prepared;
     tg_part_name(part, ".", prefix);
     if (!rng || !tg_loading_read(loading, "", part->name, TG_U8, state_shape(), state, error) ||
         !tg_rng_load_torch_state(rng, state, error) ||
@@ -288,7 +263,15 @@ static bool add_loader(tg_safetensors_writer *writer, const tg_checkpoint_part *
            tg_saving_add_integer(writer, prefix, "seed", (int64_t)position.seed, error);
 }
 
-static bool prepare_loader(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+static void finish_loader(const tg_pending_values *pending, bool replaces)
+{
+    const tg_loader_position *position = pending->values;
+    if (replaces) {
+        tg_loader_set_position(pending->to, *position);
+    }
+}
+
+static bool prepare_loader(tg_loading *loading, const tg_checkpoint_part *part, tg_error *error)
 {
     char prefix[TG_PART_NAME];
     loader_fact facts[LOADER_FACTS];
@@ -317,21 +300,15 @@ static bool prepare_loader(tg_loading *loading, const tg_checkpoint_part *part, 
         return tg_loading_refuse(loading, error, "'%snext_batch' is %lld, outside [0,%lld]", prefix, (long long)next,
                                  (long long)batches);
     }
-    prepared->position = (tg_loader_position){(uint64_t)seed, next};
-    return true;
+    tg_loader_position *position = tg_pending_add(&loading->values, tg_load_call, part->name, part->loader,
+                                                  sizeof *position, finish_loader, error);
+    if (position) {
+        *position = (tg_loader_position){(uint64_t)seed, next};
+    }
+    return position;
 }
 
-static void commit_loader(const tg_checkpoint_part *part, tg_prepared *prepared)
-{
-    tg_loader_set_position(part->loader, prepared->position);
-}
-
-static const tg_part_kind loader_kind = {
-    .object = "tg_loader",
-    .add = add_loader,
-    .prepare = prepare_loader,
-    .commit = commit_loader,
-};
+static const tg_part_kind loader_kind = {.object = "tg_loader", .add = add_loader, .prepare = prepare_loader};
 
 tg_checkpoint_part tg_checkpoint_loader(const char *name, tg_loader *loader)
 {

@@ -12,9 +12,8 @@ static bool add_integer(tg_safetensors_writer *writer, const tg_checkpoint_part 
     return tg_saving_add_integer(writer, "", part->name, *part->integer, error);
 }
 
-static bool prepare_integer(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+static bool prepare_integer(tg_loading *loading, const tg_checkpoint_part *part, tg_error *error)
 {
-    (void)prepared;
     int64_t *value = tg_loading_replace(loading, part, part->integer, sizeof *value, error);
     return value && tg_loading_read_integer(loading, "", part->name, value, error);
 }
@@ -31,9 +30,8 @@ static bool add_number(tg_safetensors_writer *writer, const tg_checkpoint_part *
     return tg_saving_add(writer, "", part->name, TG_F64, TG_SCALAR, part->number, error);
 }
 
-static bool prepare_number(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+static bool prepare_number(tg_loading *loading, const tg_checkpoint_part *part, tg_error *error)
 {
-    (void)prepared;
     double *value = tg_loading_replace(loading, part, part->number, sizeof *value, error);
     return value && tg_loading_read(loading, "", part->name, TG_F64, TG_SCALAR, value, error);
 }
@@ -50,9 +48,8 @@ static bool add_expected(tg_safetensors_writer *writer, const tg_checkpoint_part
     return tg_saving_add_integer(writer, "", part->name, part->expected, error);
 }
 
-static bool compare_integer(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+static bool compare_integer(tg_loading *loading, const tg_checkpoint_part *part, tg_error *error)
 {
-    (void)prepared;
     int64_t found;
     return tg_loading_read_integer(loading, "", part->name, &found, error) &&
            (found == part->expected || tg_loading_refuse(loading, error, "'%s' is %lld in the file and %lld here",
@@ -73,9 +70,8 @@ static bool add_text(tg_safetensors_writer *writer, const tg_checkpoint_part *pa
     return tg_safetensors_add_metadata(writer, "", part->name, part->text, error);
 }
 
-static bool compare_text(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+static bool compare_text(tg_loading *loading, const tg_checkpoint_part *part, tg_error *error)
 {
-    (void)prepared;
     const char *text = tg_safetensors_metadata(loading->file, part->name);
     return (text && strcmp(text, part->text) == 0) ||
            tg_loading_refuse(loading, error, "'%s' is \"%.*s\" in the file and \"%.*s\" here", part->name,
@@ -100,9 +96,8 @@ static bool add_bytes(tg_safetensors_writer *writer, const tg_checkpoint_part *p
     return tg_saving_add(writer, "", part->name, TG_U8, tg_shape_make(1, &part->size), part->bytes, error);
 }
 
-static bool compare_bytes(tg_loading *loading, const tg_checkpoint_part *part, tg_prepared *prepared, tg_error *error)
+static bool compare_bytes(tg_loading *loading, const tg_checkpoint_part *part, tg_error *error)
 {
-    (void)prepared;
     const tg_array *array = tg_loading_find(loading, "", part->name, TG_U8, tg_shape_make(1, &part->size), error);
     char *found = array ? tg_alloc((size_t)part->size + 1, 1) : NULL;
     if (!found) {

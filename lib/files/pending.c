@@ -5,7 +5,23 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
-void *tg_pending_add(tg_pending *pending, const char *call, const char *name, void *to, size_t bytes, tg_error *error)
+static void replace_bytes(const tg_pending_values *pending, bool replaces)
+{
+    if (replaces) {
+        memcpy(pending->to, pending->values, pending->bytes);
+    }
+}
+
+static void replace_values(const tg_pending_values *pending, bool replaces)
+{
+    if (replaces) {
+        memcpy(tg_values(pending->to), pending->values, pending->bytes);
+        tg_touch(pending->to);
+    }
+}
+
+void *tg_pending_add(tg_pending *pending, const char *call, const char *name, void *to, size_t bytes,
+                     tg_pending_finish *finish, tg_error *error)
 {
     bool is_grown =
         tg_grow(&pending->list, &pending->capacity, pending->count, pending->count + 1, sizeof *pending->list);
@@ -14,7 +30,7 @@ void *tg_pending_add(tg_pending *pending, const char *call, const char *name, vo
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for '%.*s'", call, TG_CUT(name, 100));
         return NULL;
     }
-    pending->list[pending->count++] = (tg_pending_values){to, values, bytes, NULL};
+    pending->list[pending->count++] = (tg_pending_values){to, values, bytes, finish ? finish : replace_bytes};
     return values;
 }
 
@@ -25,26 +41,16 @@ bool tg_pending_read(tg_pending *pending, const char *call, const tg_array *arra
         return false;
     }
     int64_t count = shard.rows > 0 ? x->count : tg_shape_count(array->shape);
-    void *values =
-        tg_pending_add(pending, call, array->name, tg_values(x), (size_t)count * tg_size_of(x->dtype), error);
-    if (!values) {
-        return false;
-    }
-    pending->list[pending->count - 1].x = x;
-    return tg_array_read_rows(array, shard, x->rank > 0 ? x->shape[0] : 0, values, tg_dtype_of(x), error);
+    size_t bytes = (size_t)count * tg_size_of(x->dtype);
+    void *values = tg_pending_add(pending, call, array->name, x, bytes, replace_values, error);
+    return values && tg_array_read_rows(array, shard, x->rank > 0 ? x->shape[0] : 0, values, tg_dtype_of(x), error);
 }
 
 void tg_pending_end(tg_pending *pending, bool replaces)
 {
     for (size_t i = 0; i < pending->count; i++) {
-        const tg_pending_values *next = &pending->list[i];
-        if (replaces) {
-            memcpy(next->to, next->values, next->bytes);
-        }
-        if (replaces && next->x) {
-            tg_touch(next->x);
-        }
-        tg_free(next->values);
+        pending->list[i].finish(&pending->list[i], replaces);
+        tg_free(pending->list[i].values);
     }
     tg_free(pending->list);
     *pending = (tg_pending){NULL, 0, 0};
