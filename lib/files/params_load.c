@@ -48,31 +48,17 @@ static bool refuse(const char *name, const char *path, tg_code code, const tg_lo
 
 /* ---- comparing ---- */
 
-/* Returns the array of each entry by its name, NULL where the file has none; NULL when memory is exhausted. One search
- * for each array of the file: with many of them, each search waits for memory. */
-static const tg_array **find_arrays(const tg_params *params, const tg_safetensors *file, const char *prefix)
-{
-    const tg_array **arrays = tg_alloc_zeroed((uint64_t)tg_params_count(params) + 1, sizeof *arrays);
-    size_t length = strlen(prefix);
-    for (int64_t i = 0; arrays && i < tg_safetensors_count(file); i++) {
-        const tg_array *array = tg_safetensors_at(file, i);
-        if (strncmp(array->name, prefix, length) == 0) {
-            int64_t number = tg_params_number(params, array->name + length);
-            arrays[number < 0 ? tg_params_count(params) : number] = array;
-        }
-    }
-    return arrays;
-}
-
 /* Returns the array of entry `number`: that of its name, or of its oldest alias in the file; NULL if the file has
  * none. */
-static const tg_array *array_of(const tg_params *params, const tg_array *const *arrays, int64_t number)
+static const tg_array *array_of(const tg_params *params, const tg_safetensors *file, const char *prefix, int64_t number)
 {
-    const tg_array *array = arrays[number], *of_alias = NULL;
-    while (!array && (number = tg_params_next_alias(params, number)) >= 0) {
-        of_alias = arrays[number] ? arrays[number] : of_alias;
+    const tg_array *found = tg_safetensors_find(file, prefix, tg_params_at(params, number).name);
+    const tg_array *array = found;
+    while (!found && (number = tg_params_next_alias(params, number)) >= 0) {
+        const tg_array *of_alias = tg_safetensors_find(file, prefix, tg_params_at(params, number).name);
+        array = of_alias ? of_alias : array;
     }
-    return array ? array : of_alias;
+    return array;
 }
 
 static bool shape_fits(const tg_array *array, const tg_tensor *x, bool grown_rows)
@@ -118,7 +104,7 @@ static void note_unexpected(const tg_params *params, const tg_safetensors *file,
 }
 
 /* Fills the report. Returns TG_OK, or the code of the first mismatch. */
-static tg_code compare_all(const tg_params *params, const tg_safetensors *file, const tg_array *const *arrays,
+static tg_code compare_all(const tg_params *params, const tg_safetensors *file, const char *prefix,
                            const tg_params_load_config *config, tg_load_report *report)
 {
     tg_code first = TG_OK;
@@ -127,7 +113,7 @@ static tg_code compare_all(const tg_params *params, const tg_safetensors *file, 
         if (entry.kind == TG_ENTRY_ALIAS) {
             continue;
         }
-        const tg_array *array = array_of(params, arrays, i);
+        const tg_array *array = array_of(params, file, prefix, i);
         if (!array) {
             note(report, "missing", entry.name, "");
             report->missing++;
@@ -136,41 +122,30 @@ static tg_code compare_all(const tg_params *params, const tg_safetensors *file, 
         tg_code code = compare(array, entry.name, entry.tensor, config, report);
         first = first == TG_OK ? code : first;
     }
-    note_unexpected(params, file, config->prefix ? config->prefix : "", report);
+    note_unexpected(params, file, prefix, report);
     return first;
 }
 
 /* ---- reading ---- */
 
-/* Compares the arrays with the entries, and reads them. */
-static bool read_arrays(const tg_params *params, const char *name, const tg_safetensors *file, const char *path,
-                        const tg_array *const *arrays, const tg_params_load_config *config, tg_load_report *report,
-                        tg_pending *pending, tg_error *error)
+bool tg_params_read_from_file(const tg_params *params, const char *name, const tg_safetensors *file, const char *path,
+                              const tg_params_load_config *config, tg_pending *pending, tg_error *error)
 {
-    tg_code code = compare_all(params, file, arrays, config, report);
+    const char *prefix = config->prefix ? config->prefix : "";
+    tg_load_report unused, *report = config->report ? config->report : &unused;
+    memset(report, 0, sizeof *report);
+    tg_code code = compare_all(params, file, prefix, config, report);
     if (code != TG_OK || (config->strict && (report->missing > 0 || report->unexpected > 0))) {
         return refuse(name, path, code != TG_OK ? code : TG_ERROR_VALUE, report, error);
     }
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         tg_entry entry = tg_params_at(params, i);
-        const tg_array *array = entry.kind == TG_ENTRY_ALIAS ? NULL : array_of(params, arrays, i);
+        const tg_array *array = entry.kind == TG_ENTRY_ALIAS ? NULL : array_of(params, file, prefix, i);
         if (array && !tg_pending_read(pending, name, array, entry.tensor, tg_shard_of(entry.tensor), error)) {
             return false;
         }
     }
     return true;
-}
-
-bool tg_params_read_from_file(const tg_params *params, const char *name, const tg_safetensors *file, const char *path,
-                              const tg_params_load_config *config, tg_pending *pending, tg_error *error)
-{
-    tg_load_report unused, *report = config->report ? config->report : &unused;
-    memset(report, 0, sizeof *report);
-    const tg_array **arrays = find_arrays(params, file, config->prefix ? config->prefix : "");
-    bool is_read = arrays ? read_arrays(params, name, file, path, arrays, config, report, pending, error)
-                          : tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s': out of memory", name, path);
-    tg_free(arrays);
-    return is_read;
 }
 
 static bool check_load(const char *call, const tg_params *params, const tg_params_load_config *config, tg_error *error)

@@ -190,7 +190,7 @@ static bool check_mappings(const tg_safetensors *f, tg_json *j, const mapping_li
     for (size_t i = 0; i < list->count; i++) {
         const mapping *line = &list->lines[i];
         const tg_array *array = tg_safetensors_find(f, "", line->name);
-        if (!array || (size_t)((const tg_safetensors_entry *)(const void *)array)->part != line->part) {
+        if (!array || array->file != &f->parts[line->part].file) {
             return tg_json_fail(j, line->at, "'%.*s' is not in '%.*s'", TG_CUT(line->name, 100),
                                 TG_CUT(f->parts[line->part].path, 100));
         }
@@ -282,37 +282,14 @@ const tg_array *tg_safetensors_at(const tg_safetensors *f, int64_t index)
 
 const tg_array *tg_safetensors_find(const tg_safetensors *f, const char *prefix, const char *name)
 {
-    size_t first = 0, end = f->list.count, length = strlen(prefix);
-    while (first < end) {
-        size_t middle = first + (end - first) / 2;
-        const tg_array *array = &f->list.entries[middle].array;
-        int order = strncmp(array->name, prefix, length);
-        order = order ? order : strcmp(array->name + length, name);
-        if (order == 0) {
-            return array;
-        }
-        if (order < 0) {
-            first = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return NULL;
+    return tg_find_by_name(f->list.entries, f->list.count, sizeof *f->list.entries, prefix, name);
 }
 
 const char *tg_safetensors_metadata(const tg_safetensors *f, const char *key)
 {
-    const tg_metadata_list *list = f->count ? &f->parts[0].metadata : NULL;
-    size_t low = 0, high = list ? list->count : 0;
-    while (low < high) { /* the keys are sorted */
-        size_t middle = low + (high - low) / 2;
-        if (strcmp(list->pairs[middle].key, key) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return list && low < list->count && strcmp(list->pairs[low].key, key) == 0 ? list->pairs[low].value : NULL;
+    const tg_metadata_list none = {NULL, 0, 0}, *list = f->count ? &f->parts[0].metadata : &none;
+    const tg_metadata *pair = tg_find_by_name(list->pairs, list->count, sizeof *list->pairs, "", key);
+    return pair ? pair->value : NULL;
 }
 
 tg_tensor *tg_tensor_new_from_safetensors(const char *path, const char *name, tg_error *error)

@@ -29,6 +29,23 @@ size_t tg_sort_by_name(void *structs, size_t count, size_t size)
     return 0;
 }
 
+const void *tg_find_by_name(const void *structs, size_t count, size_t size, const char *prefix, const char *name)
+{
+    size_t first = 0, end = count, length = strlen(prefix);
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        const char *const *found = (const void *)((const char *)structs + middle * size);
+        int order = strncmp(*found, prefix, length);
+        order = order ? order : strcmp(*found + length, name);
+        if (order == 0) {
+            return found;
+        }
+        first = order < 0 ? middle + 1 : first;
+        end = order < 0 ? end : middle;
+    }
+    return NULL;
+}
+
 /* ---- one tensor ---- */
 
 static bool parse_dtype(tg_json *j, tg_array *array)

@@ -27,6 +27,9 @@ typedef struct tg_entry_list {
  * the one before it, and 0 if all names differ. Equal names of one text are in its order. */
 size_t tg_sort_by_name(void *structs, size_t count, size_t size);
 
+/* Finds the one with the name prefix + name in structs that are sorted so, or NULL. */
+const void *tg_find_by_name(const void *structs, size_t count, size_t size, const char *prefix, const char *name);
+
 /* Parses the header, and adds its tensors to `list`, in the order of their offsets. Names and metadata are in the text
  * of `j`, which must stay. `data_bytes` is the length of the file after the header. Checks every rule of the format. */
 bool tg_safetensors_parse(tg_json *j, uint64_t data_bytes, int32_t part, tg_entry_list *list,
