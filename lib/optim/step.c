@@ -61,31 +61,13 @@ static void update_dense_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
-enum { BYTES_AHEAD = 1024 }; /* of a tensor that are read ahead */
-
-/* Begins to read a row that is updated soon, and its moments. */
-static void prefetch(const sweep *s, int64_t id, size_t row)
-{
-    tg_prefetch_row(s->theta + (size_t)id * row, row);
-    for (int k = 0; k < TG_OPTIM_STATES && s->state[k]; k++) {
-        tg_prefetch_row(s->state[k] + (size_t)id * row, row);
-    }
-}
-
 /* Updates the listed rows. A frozen row is never listed. They lie on different pages of a large table, so some are read
  * ahead. */
 static void update_listed_rows(void *context, int64_t begin, int64_t end)
 {
     const sweep *s = context;
     size_t row = (size_t)s->width * s->size;
-    int64_t ahead = row < BYTES_AHEAD ? BYTES_AHEAD / (int64_t)(row + 1) + 1 : 1;
-    for (int64_t i = begin; i < begin + ahead && i < end; i++) {
-        prefetch(s, s->ids[i], row);
-    }
     for (int64_t i = begin; i < end; i++) {
-        if (i + ahead < end) {
-            prefetch(s, s->ids[i + ahead], row);
-        }
         update(s, s->ids[i] * s->width, s->gradient + (size_t)i * row, s->width);
     }
 }
@@ -158,7 +140,11 @@ static void step_slot(tg_optim *optim, tg_slot *slot)
         s.state[k] = tg_values(slot->state[k]);
     }
     s.frozen = tg_has_frozen_rows(x) ? x->rows->frozen : NULL;
-    optim->method->prepare(&optim->config, g->lr, g->weight_decay, ++slot->steps, &s.factors);
+    s.factors = (tg_optim_factors){.config = &optim->config, .lr = g->lr, .weight_decay = g->weight_decay};
+    slot->steps++;
+    if (optim->method->prepare) {
+        optim->method->prepare(&s.factors, slot->steps);
+    }
     if (gradient->kind == TG_GRAD_ROWS && tg_deferred_accepts(slot->deferred, &s.factors)) {
         tg_deferred_begin_step(slot->deferred, gradient->ids, gradient->count);
         sweep_rows(&s, x, true);
