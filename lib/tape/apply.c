@@ -133,9 +133,7 @@ static bool make_outputs(tg_tape *t, tg_op_call *call)
 {
     for (int i = 0; i < call->output_count; i++) {
         const tg_declared_output *y = &call->declaration->outputs[i];
-        if (y->like) {
-            call->outputs[i] = tg_tensor_make_like(t->pool, y->dtype, y->like);
-        } else if (y->viewed) {
+        if (y->viewed) {
             call->outputs[i] = tg_tensor_make_view(t->pool, y->viewed, &y->shape, y->strides, y->offset);
         } else {
             call->outputs[i] = tg_tensor_make(t->pool, y->dtype, &y->shape);

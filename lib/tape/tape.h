@@ -258,7 +258,7 @@ bool tg_tape_expect_config(tg_tape *t, const char *call, const void *config, con
 /* Returns a contiguous copy, as a recorded op (contiguous.c). */
 tg_tensor *tg_make_contiguous(tg_tape *t, tg_tensor *x);
 
-/* tg_op_output for a single output with the shape of an input; faster, because the shape is not copied. */
+/* tg_op_output for a single output with the shape of an input. */
 bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input);
 
 /* tg_op_grad_rows (tapegrad/op.h) without zeros. The slots of new rows are *first_new and those behind it, in the order
