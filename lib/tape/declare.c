@@ -40,28 +40,24 @@ bool tg_op_expect_rank(tg_op_call *call, int input, int rank)
                       tg_op_input_text(call->op, input, name), tg_shape_format(tg_shape_of(x), text), rank);
 }
 
+static bool refuse_dtype(tg_op_call *call, int input, const char *allowed)
+{
+    char name[TG_INPUT_TEXT];
+    return tg_op_fail(call, TG_ERROR_DTYPE, "%s is %s; it must be %s (tg_cast converts)",
+                      tg_op_input_text(call->op, input, name), tg_dtype_name(tg_dtype_of(call->inputs[input])),
+                      allowed);
+}
+
 bool tg_op_expect_dtype(tg_op_call *call, int input, tg_dtype dtype)
 {
     const tg_tensor *x = input_of(call, input);
-    char name[TG_INPUT_TEXT];
-    if (!x) {
-        return no_such_input(call, input);
-    }
-    return x->dtype == dtype ||
-           tg_op_fail(call, TG_ERROR_DTYPE, "%s is %s; it must be %s (tg_cast converts)",
-                      tg_op_input_text(call->op, input, name), tg_dtype_name(tg_dtype_of(x)), tg_dtype_name(dtype));
+    return x ? x->dtype == dtype || refuse_dtype(call, input, tg_dtype_name(dtype)) : no_such_input(call, input);
 }
 
 bool tg_op_expect_float(tg_op_call *call, int input)
 {
     const tg_tensor *x = input_of(call, input);
-    char name[TG_INPUT_TEXT];
-    if (!x) {
-        return no_such_input(call, input);
-    }
-    return tg_dtype_is_float(x->dtype) ||
-           tg_op_fail(call, TG_ERROR_DTYPE, "%s is %s; it must be f32 or f64 (tg_cast converts)",
-                      tg_op_input_text(call->op, input, name), tg_dtype_name(tg_dtype_of(x)));
+    return x ? tg_dtype_is_float(x->dtype) || refuse_dtype(call, input, "f32 or f64") : no_such_input(call, input);
 }
 
 bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound)
