@@ -46,7 +46,7 @@ static bool is_rounding(const tg_check *c)
         return false;
     }
     double step = tg_check_step(c, tg_tensor_value_at(c->moved[report->input], report->input_index));
-    double value = fabs((double)((const float *)c->first)[report->output_index]);
+    double value = fabs((double)((const float *)(const void *)c->first)[report->output_index]);
     return fabs(report->analytic - report->numeric) <= 4 * (double)FLT_EPSILON * value / step;
 }
 
@@ -158,12 +158,12 @@ static bool prepare(tg_check *c)
         }
         tg_variable *v = &c->variables[k];
         any |= v->checked;
-        v->before = tg_check_numbers(1, v->count);
-        v->again = tg_check_numbers(1, v->count);
-        v->direction = tg_check_numbers(1, v->count);
-        if (!v->before || !v->again || !v->direction) {
+        v->before = tg_check_numbers(3, v->count);
+        if (!v->before) {
             return tg_check_out_of_memory(c);
         }
+        v->again = v->before + v->count;
+        v->direction = v->again + v->count;
         c->values[k] = tg_values(c->moved[k]);
     }
     if (!any) {
@@ -175,17 +175,16 @@ static bool prepare(tg_check *c)
     }
     c->output_shape = tg_shape_of(y);
     c->outputs = y->count;
-    c->raw = tg_check_numbers(1, c->outputs);
-    c->first = tg_check_numbers(1, c->outputs);
-    c->plus = tg_check_numbers(1, c->outputs);
-    c->minus = tg_check_numbers(1, c->outputs);
-    c->projections = tg_check_numbers(TG_CHECK_DRAWS, c->outputs);
-    tg_tensor *seed = tg_tensor_new(tg_dtype_of(y), c->output_shape, NULL);
-    if (!c->raw || !c->first || !c->plus || !c->minus || !c->projections || !seed) {
-        tg_release(seed);
+    c->raw = tg_check_numbers(4 + TG_CHECK_DRAWS, c->outputs);
+    tg_tensor *seed = c->raw ? tg_tensor_new(tg_dtype_of(y), c->output_shape, NULL) : NULL;
+    if (!seed) {
         return tg_check_out_of_memory(c);
     }
     c->seed = seed;
+    c->first = c->raw + c->outputs;
+    c->plus = c->first + c->outputs;
+    c->minus = c->plus + c->outputs;
+    c->projections = c->minus + c->outputs;
     tg_copy_to_contiguous(y, c->first);
     return !c->config.reference || agrees_with_reference(c, y);
 }
@@ -197,8 +196,6 @@ static void release(tg_check *c)
     for (int k = 0; c->variables && k < c->input_count; k++) {
         tg_free(c->variables[k].jacobian);
         tg_free(c->variables[k].before);
-        tg_free(c->variables[k].again);
-        tg_free(c->variables[k].direction);
         tg_release(c->inputs ? c->inputs[k] : NULL);
         tg_release(c->moved ? c->moved[k] : NULL);
     }
@@ -207,10 +204,6 @@ static void release(tg_check *c)
     tg_free(c->moved);
     tg_free(c->values);
     tg_free(c->raw);
-    tg_free(c->first);
-    tg_free(c->plus);
-    tg_free(c->minus);
-    tg_free(c->projections);
     tg_release(c->seed);
 }
 

@@ -23,7 +23,7 @@ typedef struct tg_variable {
     int64_t count;
     tg_shape shape;
     double *jacobian;  /* v^T J, of shape (rows, count) */
-    double *before;    /* the gradient before a backward, of shape (count) */
+    double *before;    /* the gradient before a backward, of shape (count); the block of the next two, too */
     double *again;     /* the gradient after it, of shape (count) */
     double *direction; /* fast mode: d, of shape (count) */
     double max_error, max_value;
@@ -49,7 +49,7 @@ typedef struct tg_check {
     tg_tape *tape;
     tg_shape output_shape;
     int64_t outputs;      /* the number of values of the result */
-    void *raw, *first;    /* the values of the result, in its dtype: of this call, and of the first one */
+    double *raw, *first;  /* memory for the values of the result, in its dtype: of this call, and of the first one */
     double *plus, *minus; /* the values of the result after a step forward and a step back */
     int64_t rows;         /* the number of vectors v: slow mode: that of the outputs; fast mode: TG_CHECK_DRAWS */
     bool is_projected;    /* whether the vectors are `projections`, of shape (rows, outputs); else they are e_i */

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "gradcheck/gradcheck.h"
 #include "tensor/overlap.h"
+#include "tensor/strided.h"
 
 bool tg_check_fail(tg_check *c, tg_code code, const char *format, ...)
 {
@@ -173,13 +174,7 @@ static bool view_shape(tg_op_call *call)
 static void view_backward(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0];
-    for (int64_t i = 0; i < x->count; i++) {
-        if (x->dtype == TG_F32) {
-            ((float *)call->input_gradients[0])[i] += ((const float *)call->output_gradients[0])[i];
-        } else {
-            ((double *)call->input_gradients[0])[i] += ((const double *)call->output_gradients[0])[i];
-        }
-    }
+    tg_add_values(call->input_gradients[0], call->output_gradients[0], x->count, tg_dtype_of(x));
 }
 
 static const tg_op view_op = {.name = "gradcheck",

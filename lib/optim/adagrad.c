@@ -17,8 +17,8 @@ void KERNEL(tg_adagrad_update)(const tg_optim_factors *factors, void *theta, con
 {
     real *restrict x = theta, *restrict s = state[0];
     const real *restrict g = gradient;
-    const real step = (real)factors->adagrad.step_size, weight_decay = (real)factors->adagrad.weight_decay,
-               eps = (real)factors->adagrad.eps;
+    const real step = (real)factors->step_size, weight_decay = (real)factors->weight_decay;
+    const real eps = (real)factors->config->adagrad.eps;
     for (int64_t i = 0; i < count; i++) {
         real total = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
         s[i] += total * total;
@@ -28,12 +28,9 @@ void KERNEL(tg_adagrad_update)(const tg_optim_factors *factors, void *theta, con
 
 #ifdef TG_ONCE
 
-static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
-                    tg_optim_factors *factors)
+static void prepare(tg_optim_factors *factors, int64_t step)
 {
-    factors->adagrad.step_size = lr / (1 + (double)(step - 1) * config->adagrad.lr_decay);
-    factors->adagrad.weight_decay = weight_decay;
-    factors->adagrad.eps = config->adagrad.eps;
+    factors->step_size = factors->lr / (1 + (double)(step - 1) * factors->config->adagrad.lr_decay);
 }
 
 static double initial(const tg_optim_config *config)

@@ -21,11 +21,12 @@ static inline __attribute__((always_inline)) void update(const tg_optim_factors 
                                                          const real *restrict g, real *restrict m, real *restrict v,
                                                          real *restrict largest, int64_t count)
 {
-    const real decay_factor = (real)factors->adam.decay_factor, weight_decay = (real)factors->adam.weight_decay;
-    const real one_minus_beta1 = (real)factors->adam.one_minus_beta1, beta2 = (real)factors->adam.beta2;
-    const real one_minus_beta2 = (real)factors->adam.one_minus_beta2;
-    const divisor correction = tg_divisor_of((real)factors->adam.root_correction);
-    const real eps = (real)factors->adam.eps, step_size = (real)factors->adam.step_size;
+    const tg_adam_config *config = &factors->config->adam;
+    const real decay_factor = (real)factors->decay_factor, weight_decay = (real)factors->weight_decay;
+    const real one_minus_beta1 = (real)(1 - config->beta1), beta2 = (real)config->beta2;
+    const real one_minus_beta2 = (real)(1 - config->beta2);
+    const divisor correction = tg_divisor_of((real)factors->root_correction);
+    const real eps = (real)config->eps, step_size = (real)factors->step_size;
     for (int64_t i = 0; i < count; i++) {
         real before = x[i] * decay_factor;
         real total = weight_decay != 0 ? g[i] + weight_decay * before : g[i];
@@ -52,19 +53,14 @@ void KERNEL(tg_adam_update)(const tg_optim_factors *factors, void *theta, const 
 
 #ifdef TG_ONCE
 
-static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
-                    tg_optim_factors *factors)
+static void prepare(tg_optim_factors *factors, int64_t step)
 {
-    const tg_adam_config *adam = &config->adam;
+    const tg_adam_config *config = &factors->config->adam;
     double t = (double)step;
-    factors->adam.one_minus_beta1 = 1 - adam->beta1;
-    factors->adam.beta2 = adam->beta2;
-    factors->adam.one_minus_beta2 = 1 - adam->beta2;
-    factors->adam.root_correction = sqrt(1 - tg_pow_f64(adam->beta2, t));
-    factors->adam.eps = adam->eps;
-    factors->adam.step_size = lr / (1 - tg_pow_f64(adam->beta1, t));
-    factors->adam.decay_factor = adam->decoupled ? 1 - lr * weight_decay : 1;
-    factors->adam.weight_decay = adam->decoupled ? 0 : weight_decay;
+    factors->root_correction = sqrt(1 - tg_pow_f64(config->beta2, t));
+    factors->step_size = factors->lr / (1 - tg_pow_f64(config->beta1, t));
+    factors->decay_factor = config->decoupled ? 1 - factors->lr * factors->weight_decay : 1;
+    factors->weight_decay = config->decoupled ? 0 : factors->weight_decay;
 }
 
 static bool defer(tg_optim *optim, tg_slot *slot)

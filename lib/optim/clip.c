@@ -20,7 +20,7 @@
 typedef struct span {
     void *values;
     int64_t count;
-    double factor; /* the factor of a scaling, or the limit of a clamping */
+    double factor, limit;
     double sums[CLIP_CHUNKS];
 } span;
 
@@ -28,7 +28,6 @@ typedef void span_body(void *context, int64_t begin, int64_t end);
 #define DECLARE(name) span_body TG_EACH_LEVEL(name##_f32), TG_EACH_LEVEL(name##_f64)
 DECLARE(tg_square_sums);
 DECLARE(tg_scale_values);
-DECLARE(tg_clamp_values);
 
 static int64_t chunk_begin(const span *s, int64_t chunk)
 {
@@ -58,24 +57,15 @@ void KERNEL(tg_square_sums)(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* Multiplies values by the factor, and clamps them to [-limit,limit]. NaN stays NaN. */
 void KERNEL(tg_scale_values)(void *context, int64_t begin, int64_t end)
 {
     const span *s = context;
     real *values = s->values;
-    const real factor = (real)s->factor;
+    const real factor = (real)s->factor, limit = (real)s->limit;
     for (int64_t i = begin; i < end; i++) {
-        values[i] *= factor;
-    }
-}
-
-/* Clamps values to [-limit,limit]. NaN stays NaN. */
-void KERNEL(tg_clamp_values)(void *context, int64_t begin, int64_t end)
-{
-    const span *s = context;
-    real *values = s->values;
-    const real limit = (real)s->factor;
-    for (int64_t i = begin; i < end; i++) {
-        real value = values[i] < -limit ? -limit : values[i];
+        real value = values[i] * factor;
+        value = value < -limit ? -limit : value;
         values[i] = value > limit ? limit : value;
     }
 }
@@ -115,20 +105,20 @@ typedef span_body *loops[2][TG_LEVELS];
         }                             \
     }
 
-static const loops square_sums = LOOPS(tg_square_sums), scale_values = LOOPS(tg_scale_values),
-                   clamp_values = LOOPS(tg_clamp_values);
+static const loops square_sums = LOOPS(tg_square_sums), scale_values = LOOPS(tg_scale_values);
 
 static void run_loops(const loops versions, const tg_params *params, span *s, int64_t count, int64_t grain)
 {
     tg_parallel_for(count, grain, versions[tg_params_dtype(params) == TG_F64][tg_level()], s);
 }
 
-static void change_all(tg_params *params, const loops versions, double factor)
+static void change_all(tg_params *params, double factor, double limit)
 {
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         span s = gradient_at(params, i, true);
         s.factor = factor;
-        run_loops(versions, params, &s, s.count, TG_GRAIN);
+        s.limit = limit;
+        run_loops(scale_values, params, &s, s.count, TG_GRAIN);
     }
 }
 
@@ -151,7 +141,7 @@ double tg_clip_grad_norm(tg_params *params, double max_norm)
     }
     double norm = sqrt(total), factor = max_norm / (norm + 1e-6);
     if (!(factor >= 1)) {
-        change_all(params, scale_values, factor);
+        change_all(params, factor, (double)INFINITY);
     }
     return norm;
 }
@@ -161,7 +151,7 @@ bool tg_clip_grad_value(tg_params *params, double limit)
     if (!tg_params_is_usable(params) || !(limit >= 0)) {
         return tg_params_fail(params, TG_ERROR_VALUE, "clip_grad_value: limit %g; it must be at least 0", limit);
     }
-    change_all(params, clamp_values, limit);
+    change_all(params, 1, limit);
     return true;
 }
 
@@ -170,7 +160,7 @@ bool tg_scale_grad(tg_params *params, double factor)
     if (!tg_params_is_usable(params) || !isfinite(factor)) {
         return tg_params_fail(params, TG_ERROR_VALUE, "scale_grad: factor %g; it must be finite", factor);
     }
-    change_all(params, scale_values, factor);
+    change_all(params, factor, (double)INFINITY);
     return true;
 }
 

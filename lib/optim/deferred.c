@@ -26,7 +26,6 @@
 #define VALUES_PER_STEP 256
 #define STEPS_TO_TURN 1024
 #define PENDING_ROWS 1024
-#define DEFERRED_BYTES_AHEAD 2048 /* of each tensor that are read ahead */
 
 typedef struct pending_row {
     int32_t row;
@@ -48,15 +47,6 @@ struct tg_deferred {
 
 /* ---- making up steps ---- */
 
-/* Begins to read a row whose steps are applied soon, and its moments: they may lie on pages of their own. */
-static void prefetch(const tg_deferred *d, int64_t row, size_t bytes)
-{
-    tg_prefetch_row((const char *)tg_values(d->slot->tensor) + (size_t)row * bytes, bytes);
-    for (int k = 0; k < d->optim->states; k++) {
-        tg_prefetch_row((const char *)tg_values(d->slot->state[k]) + (size_t)row * bytes, bytes);
-    }
-}
-
 static void make_up_row(const tg_deferred *d, const pending_row *pending, size_t bytes, int64_t width)
 {
     size_t at = (size_t)pending->row * bytes;
@@ -74,11 +64,7 @@ static void make_up_pending(void *context, int64_t begin, int64_t end)
     const uint8_t *frozen = tg_has_frozen_rows(x) ? x->rows->frozen : NULL;
     int64_t width = x->shape[1];
     size_t bytes = (size_t)width * tg_size_of(x->dtype);
-    int64_t ahead = DEFERRED_BYTES_AHEAD / (int64_t)(bytes + 1) + 1, next = begin;
     for (int64_t i = begin; i < end; i++) {
-        for (; next < end && next <= i + ahead; next++) {
-            prefetch(d, d->pending[next].row, bytes);
-        }
         if (!frozen || !frozen[d->pending[i].row]) {
             make_up_row(d, &d->pending[i], bytes, width);
         }
@@ -94,9 +80,6 @@ static void make_up_rows(tg_deferred *d, const int32_t *ids, int64_t first, int6
         int64_t row = ids ? ids[i] : first + i;
         if (d->last[row] != d->now) {
             d->pending[listed] = (pending_row){(int32_t)row, d->now - d->last[row]};
-            if (d->kind->prefetch) {
-                d->kind->prefetch(d->log, d->now, d->pending[listed].age);
-            }
             listed++;
             d->last[row] = d->now;
         }

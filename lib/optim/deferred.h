@@ -25,9 +25,6 @@ typedef struct tg_deferred_kind {
     /* Adds step `now`, the parameter's step number `steps`. */
     void (*add)(void *log, uint32_t now, int64_t steps, const tg_optim_factors *factors);
 
-    /* Begins to read what the log has of the step that is `age` steps old. NULL: nothing to do. */
-    void (*prefetch)(const void *log, uint32_t now, uint32_t age);
-
     /* Applies the last `age` steps up to step `now` to `count` values of x and of each state tensor. */
     void (*make_up)(const void *log, uint32_t now, uint32_t age, void *x, void *const *state, int64_t count);
 } tg_deferred_kind;
@@ -41,6 +38,37 @@ typedef struct tg_sgd_matrix {
 
 typedef void tg_sgd_make_up_kernel(const tg_sgd_matrix *missed, void *theta, void *buffer, int64_t count);
 tg_sgd_make_up_kernel TG_EACH_WIDE_LEVEL(tg_sgd_make_up_f32), TG_EACH_WIDE_LEVEL(tg_sgd_make_up_f64);
+
+/* The terms of the expansion of Adam's missed steps (deferred_adam.c). */
+#define TG_ADAM_TERMS 8
+
+/* If S_4 is negligible, too, fewer terms suffice. */
+#define TG_ADAM_FEW_TERMS 4
+
+/* One step of Adam, and the sums S_k of the steps after it. */
+typedef struct tg_logged_step {
+    double decay_factor, correction, step_size; /* the factors of the step: d, c and a */
+    double decay;                               /* D: the product of all decay factors up to this step */
+    double center, scale;                       /* u0, and 1 / u0 */
+    double sums[TG_ADAM_TERMS + 1];             /* S_0 .. S_8 */
+} tg_logged_step;
+
+/* The steps of Adam that a row has missed, in the form that its kernel needs. */
+typedef struct tg_adam_gap {
+    double decay, first, second; /* the factors of x, m and v */
+    double offset;               /* eps u0 */
+    double terms[TG_ADAM_TERMS]; /* S_k times D */
+    int count;                   /* of the terms, TG_ADAM_FEW_TERMS or TG_ADAM_TERMS; the other ones are 0 */
+    double limit;                /* an element with v up to this, and with m, is replayed; -1: none */
+    /* for the replay: the first `steps` missed steps are log[(first_step + i) & mask]; end: the decay up to the last */
+    const tg_logged_step *log;
+    uint32_t first_step, steps, mask;
+    double beta1, beta2, eps, end;
+} tg_adam_gap;
+
+/* Applies missed steps of `count` values: writes x, m and v. */
+typedef void tg_adam_make_up_kernel(const tg_adam_gap *missed, void *theta, void *mean, void *square, int64_t count);
+tg_adam_make_up_kernel TG_EACH_WIDE_LEVEL(tg_adam_make_up_f32), TG_EACH_WIDE_LEVEL(tg_adam_make_up_f64);
 
 /* ---- constructors ---- */
 

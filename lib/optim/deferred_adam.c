@@ -23,7 +23,6 @@
  * expansion in eps / sqrt(v) would have the same sums, but it diverges for small gradients.
  */
 #include "base/real.h"
-#include "optim/adam_log.h"
 #include "optim/deferred.h"
 
 /* ---- one row ---- */
@@ -113,20 +112,174 @@ void KERNEL(tg_adam_make_up)(const tg_adam_gap *missed, void *theta, void *mean,
 
 #ifdef TG_ONCE
 
+#include "base/alloc.h"
+#include "math/doubles.h"
+
+/* ---- the log: an entry per step s, with S_k for the present T ----
+ *
+ * A step adds its terms to the last `window` entries: q^j is negligible in older ones, whose sums are complete. No sum
+ * is a difference of larger sums. */
+
+/* Powers of beta1 and beta2. */
+typedef struct moment_decay {
+    double first, second;
+} moment_decay;
+
+/* The number of ages between two powers of adam_log.high. */
+#define LOW_AGES 256
+
+typedef struct adam_log {
+    tg_dtype dtype; /* of the table */
+    double beta1, beta2, eps, tolerance;
+    double mean_age, mean_growth; /* of the sum of q^j: its mean j, and 1 / sqrt(beta2)^j there, for the centers u0 */
+    tg_logged_step *steps;        /* step s is steps[s & mask] */
+    uint32_t mask, logged;        /* logged: the number of steps since the log began, at most mask */
+    uint32_t window;
+    double *weight, *growth;    /* q^j and 1 / sqrt(beta2)^j, for j up to the window */
+    moment_decay low[LOW_AGES]; /* powers 0 .. LOW_AGES - 1 */
+    moment_decay *high;         /* multiples of LOW_AGES, up to mask */
+} adam_log;
+
+static moment_decay decay_over(const adam_log *log, double age)
+{
+    return (moment_decay){tg_pow_f64(log->beta1, age), tg_pow_f64(log->beta2, age)};
+}
+
+static bool make_powers(adam_log *log)
+{
+    double q = log->beta1 / sqrt(log->beta2);
+    /* q^window is negligible beside 1 in the table's dtype. */
+    double bits = log->dtype == TG_F32 ? 32 : 60;
+    log->window = q > 0 ? (uint32_t)ceil(-bits / (tg_log_f64(q) * 1.4426950408889634)) + 1 : 1;
+    uint32_t high = log->mask / LOW_AGES + 1;
+    log->weight = tg_alloc((uint64_t)log->window + 1, sizeof *log->weight);
+    log->growth = tg_alloc((uint64_t)log->window + 1, sizeof *log->growth);
+    log->high = tg_alloc(high, sizeof *log->high);
+    if (!log->weight || !log->growth || !log->high) {
+        return false;
+    }
+    for (uint32_t j = 0; j <= log->window; j++) {
+        log->weight[j] = tg_pow_f64(q, (double)j);
+        log->growth[j] = tg_pow_f64(log->beta2, -0.5 * (double)j);
+    }
+    for (uint32_t i = 0; i < LOW_AGES; i++) {
+        log->low[i] = decay_over(log, i);
+    }
+    for (uint32_t i = 0; i < high; i++) {
+        log->high[i] = decay_over(log, (double)i * LOW_AGES);
+    }
+    return true;
+}
+
+static void free_log(void *context)
+{
+    adam_log *log = context;
+    if (log) {
+        tg_free(log->steps);
+        tg_free(log->weight);
+        tg_free(log->growth);
+        tg_free(log->high);
+        tg_free(log);
+    }
+}
+
+static void *new_log(const tg_optim *optim, const tg_slot *slot, uint32_t capacity)
+{
+    const tg_adam_config *config = &optim->config.adam;
+    adam_log *log = tg_alloc_zeroed(1, sizeof *log);
+    if (!log) {
+        return NULL;
+    }
+    log->dtype = tg_dtype_of(slot->tensor);
+    log->beta1 = config->beta1;
+    log->beta2 = config->beta2;
+    log->eps = config->eps;
+    log->mean_age = 1 / (1 - log->beta1 / sqrt(log->beta2));
+    log->mean_growth = tg_pow_f64(log->beta2, -0.5 * log->mean_age);
+    log->tolerance = ldexp(1, log->dtype == TG_F32 ? -24 : -44);
+    log->mask = capacity - 1;
+    log->steps = tg_alloc(capacity, sizeof *log->steps);
+    if (!log->steps || !make_powers(log)) {
+        free_log(log);
+        return NULL;
+    }
+    return log;
+}
+
+/* Returns an entry without later steps, for step number `steps` of the parameter. */
+static tg_logged_step entry_of(const adam_log *log, int64_t steps)
+{
+    double center = sqrt(1 - tg_pow_f64(log->beta2, (double)steps + log->mean_age)) * log->mean_growth;
+    return (tg_logged_step){.decay = 1, .center = center, .scale = 1 / center};
+}
+
+static void begin(void *context, uint32_t now, int64_t steps)
+{
+    adam_log *log = context;
+    log->logged = 0;
+    log->steps[now & log->mask] = entry_of(log, steps);
+}
+
+/* Adds the terms of the last step, number `now`, to the sums of the entries before it. */
+static void add_terms(adam_log *log, uint32_t now, const tg_logged_step *last)
+{
+    const double first = last->step_size * last->correction / last->decay;
+    for (uint32_t j = 1; j <= log->logged && j <= log->window; j++) {
+        tg_logged_step *entry = &log->steps[(now - j) & log->mask];
+        double term = first * log->weight[j];
+        const double distance = last->correction * log->growth[j] * entry->scale - 1;
+        for (int k = 0; k <= TG_ADAM_TERMS; k++) {
+            entry->sums[k] += term;
+            term *= distance;
+        }
+    }
+}
+
+/* Divides all products of decay factors by the last one, before they become subnormal. */
+static void rescale(adam_log *log, uint32_t now)
+{
+    double last = log->steps[now & log->mask].decay;
+    if (last > 0x1p-200) {
+        return;
+    }
+    for (uint32_t j = 0; j <= log->logged; j++) {
+        tg_logged_step *entry = &log->steps[(now - j) & log->mask];
+        entry->decay /= last;
+        for (int k = 0; k <= TG_ADAM_TERMS; k++) {
+            entry->sums[k] *= last;
+        }
+    }
+}
+
+static void add(void *context, uint32_t now, int64_t steps, const tg_optim_factors *factors)
+{
+    adam_log *log = context;
+    tg_logged_step *entry = &log->steps[now & log->mask];
+    *entry = entry_of(log, steps);
+    entry->decay_factor = factors->decay_factor;
+    entry->correction = factors->root_correction;
+    entry->step_size = factors->step_size;
+    entry->decay = entry->decay_factor * log->steps[(now - 1) & log->mask].decay;
+    log->logged += log->logged < log->mask;
+    add_terms(log, now, entry);
+    rescale(log, now);
+}
+
+/* ---- the steps of a row ---- */
+
 /* The largest q. Its window has 8900 steps in f32 and 17000 in f64. */
 #define LARGEST_Q 0.9975
 
-static void find_gap(tg_adam_gap *missed, const tg_adam_log *log, uint32_t now, uint32_t age)
+static void find_gap(tg_adam_gap *missed, const adam_log *log, uint32_t now, uint32_t age)
 {
     uint32_t step = now - age;
     const tg_logged_step *from = &log->steps[step & log->mask], *to = &log->steps[now & log->mask];
-    const tg_moment_decay moments = tg_adam_log_decay(log, age);
-    double sums[TG_ADAM_TERMS + 1];
-    tg_adam_log_sums(log, now, age, sums);
+    const moment_decay *low = &log->low[age % LOW_AGES], *high = &log->high[age / LOW_AGES];
+    const double *sums = from->sums;
     const double bound = sums[TG_ADAM_TERMS], allowed = log->tolerance * sums[0];
     *missed = (tg_adam_gap){.decay = to->decay / from->decay,
-                            .first = moments.first,
-                            .second = moments.second,
+                            .first = low->first * high->first,
+                            .second = low->second * high->second,
                             .offset = log->eps * from->center,
                             .count = sums[TG_ADAM_FEW_TERMS] <= allowed ? TG_ADAM_FEW_TERMS : TG_ADAM_TERMS,
                             .limit = -1,
@@ -152,20 +305,11 @@ static void find_gap(tg_adam_gap *missed, const tg_adam_log *log, uint32_t now, 
     }
 }
 
-static void prefetch(const void *context, uint32_t now, uint32_t age)
-{
-    const tg_adam_log *log = context;
-    const char *entry = (const char *)&log->steps[(now - age) & log->mask];
-    for (size_t i = 0; i < sizeof *log->steps; i += 64) {
-        __builtin_prefetch(entry + i);
-    }
-}
-
 static void make_up(const void *context, uint32_t now, uint32_t age, void *x, void *const *state, int64_t count)
 {
     static tg_adam_make_up_kernel *const f32[] = {TG_EACH_WIDE_LEVEL(tg_adam_make_up_f32)};
     static tg_adam_make_up_kernel *const f64[] = {TG_EACH_WIDE_LEVEL(tg_adam_make_up_f64)};
-    const tg_adam_log *log = context;
+    const adam_log *log = context;
     tg_adam_gap missed;
     find_gap(&missed, log, now, age);
     (log->dtype == TG_F32 ? f32 : f64)[tg_level()](&missed, x, state[0], state[1], count);
@@ -175,7 +319,7 @@ static void make_up(const void *context, uint32_t now, uint32_t age, void *x, vo
 
 static bool accepts(const tg_optim_factors *factors)
 {
-    return factors->adam.decay_factor >= 0.5 && factors->adam.weight_decay == 0;
+    return factors->decay_factor >= 0.5 && factors->weight_decay == 0;
 }
 
 bool tg_deferred_check_adam(tg_params *params, const char *method, const tg_adam_config *config)
@@ -191,18 +335,12 @@ bool tg_deferred_check_adam(tg_params *params, const char *method, const tg_adam
                           config->beta1, config->beta2, LARGEST_Q);
 }
 
-static void *new_log(const tg_optim *optim, const tg_slot *slot, uint32_t capacity)
-{
-    return tg_adam_log_new(&optim->config.adam, tg_dtype_of(slot->tensor), capacity);
-}
-
 const tg_deferred_kind tg_deferred_adam = {
     .accepts = accepts,
     .new_log = new_log,
-    .free_log = tg_adam_log_free,
-    .begin = tg_adam_log_begin,
-    .add = tg_adam_log_add,
-    .prefetch = prefetch,
+    .free_log = free_log,
+    .begin = begin,
+    .add = add,
     .make_up = make_up,
 };
 

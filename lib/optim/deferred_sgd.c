@@ -58,9 +58,10 @@ static tg_sgd_matrix product(tg_sgd_matrix later, tg_sgd_matrix earlier)
 
 static tg_sgd_matrix matrix_of(const tg_optim_factors *factors)
 {
-    double lr = factors->sgd.lr, decay = factors->sgd.weight_decay, nesterov = factors->sgd.nesterov;
-    double direct = nesterov != 0 ? decay : 0, share = nesterov != 0 ? nesterov : 1;
-    tg_sgd_matrix step = {.bx = factors->sgd.gradient_factor * decay, .bb = factors->sgd.momentum};
+    const tg_sgd_config *config = &factors->config->sgd;
+    double lr = factors->lr, decay = factors->weight_decay;
+    double direct = config->nesterov ? decay : 0, share = config->nesterov ? config->momentum : 1;
+    tg_sgd_matrix step = {.bx = factors->gradient_factor * decay, .bb = config->momentum};
     step.xx = 1 - lr * (direct + share * step.bx);
     step.xb = -lr * share * step.bb;
     return step;
@@ -71,7 +72,7 @@ static tg_sgd_matrix matrix_of(const tg_optim_factors *factors)
 static bool accepts(const tg_optim_factors *factors)
 {
     double kept = matrix_of(factors).xx;
-    return kept >= 0.5 && kept <= 1 && (factors->sgd.momentum != 0 || factors->sgd.weight_decay != 0);
+    return kept >= 0.5 && kept <= 1 && (factors->config->sgd.momentum != 0 || factors->weight_decay != 0);
 }
 
 static void free_log(void *context)

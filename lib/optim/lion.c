@@ -16,10 +16,10 @@ void KERNEL(tg_lion_update)(const tg_optim_factors *factors, void *theta, const 
 {
     real *restrict x = theta, *restrict m = state[0];
     const real *restrict g = gradient;
-    const real lr = (real)factors->lion.lr, decay_factor = (real)factors->lion.decay_factor,
-               beta2 = (real)factors->lion.beta2;
-    const real one_minus_beta2 = (real)factors->lion.one_minus_beta2, beta1 = (real)factors->lion.beta1,
-               one_minus_beta1 = (real)factors->lion.one_minus_beta1;
+    const tg_lion_config *config = &factors->config->lion;
+    const real lr = (real)factors->lr, decay_factor = (real)(1 - factors->lr * factors->weight_decay);
+    const real beta1 = (real)config->beta1, one_minus_beta1 = (real)(1 - config->beta1);
+    const real beta2 = (real)config->beta2, one_minus_beta2 = (real)(1 - config->beta2);
     for (int64_t i = 0; i < count; i++) {
         real direction = beta1 * m[i] + one_minus_beta1 * g[i];
         x[i] = x[i] * decay_factor - lr * (real)((direction > 0) - (direction < 0));
@@ -29,22 +29,9 @@ void KERNEL(tg_lion_update)(const tg_optim_factors *factors, void *theta, const 
 
 #ifdef TG_ONCE
 
-static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
-                    tg_optim_factors *factors)
-{
-    (void)step;
-    factors->lion.lr = lr;
-    factors->lion.decay_factor = 1 - lr * weight_decay;
-    factors->lion.beta1 = config->lion.beta1;
-    factors->lion.one_minus_beta1 = 1 - config->lion.beta1;
-    factors->lion.beta2 = config->lion.beta2;
-    factors->lion.one_minus_beta2 = 1 - config->lion.beta2;
-}
-
 static const tg_optim_method lion_method = {
     .name = "lion",
     .states = {"exp_avg"},
-    .prepare = prepare,
     TG_UPDATES(tg_lion_update),
 };
 

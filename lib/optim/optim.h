@@ -10,39 +10,6 @@
 
 #define TG_OPTIM_STATES 3
 
-/* The factors of one parameter's step, for each method: what its update needs of its config, and of the number of the
- * step. */
-typedef union tg_optim_factors {
-    struct {
-        double lr, weight_decay, momentum, gradient_factor, nesterov;
-    } sgd;
-    struct {
-        double decay_factor, weight_decay, one_minus_beta1, beta2, one_minus_beta2, root_correction, eps, step_size;
-    } adam; /* and AdamW */
-    struct {
-        double step_size, one_minus_beta1, one_minus_beta2, eps;
-    } sparse_adam;
-    struct {
-        double step_size, weight_decay, eps;
-    } adagrad;
-    struct {
-        double lr, weight_decay, alpha, one_minus_alpha, eps, momentum;
-    } rmsprop;
-    struct {
-        double lr, decay_factor, beta1, one_minus_beta1, beta2, one_minus_beta2;
-    } lion;
-} tg_optim_factors;
-
-/* Updates `count` values of theta from the gradient, and the state arrays. All arrays have the kernel's dtype and do
- * not overlap. `factors` come from the method's prepare. Each value is computed independently, so an array may be cut
- * anywhere: the bits are the same. */
-typedef void tg_optim_kernel(const tg_optim_factors *factors, void *theta, const void *gradient, void *const *state,
-                             int64_t count);
-
-/* Declares a kernel for both dtypes at each level; initializes the kernels of a method. */
-#define TG_DECLARE_UPDATE(name) tg_optim_kernel TG_EACH_WIDE_LEVEL(name##_f32), TG_EACH_WIDE_LEVEL(name##_f64)
-#define TG_UPDATES(name) .update_f32 = {TG_EACH_WIDE_LEVEL(name##_f32)}, .update_f64 = {TG_EACH_WIDE_LEVEL(name##_f64)}
-
 typedef union tg_optim_config {
     tg_sgd_config sgd;
     tg_adam_config adam;
@@ -51,6 +18,24 @@ typedef union tg_optim_config {
     tg_rmsprop_config rmsprop;
     tg_lion_config lion;
 } tg_optim_config;
+
+/* What one parameter's step needs of the config, of its group, and of the number of the step. */
+typedef struct tg_optim_factors {
+    const tg_optim_config *config;
+    double lr, weight_decay;
+    /* set by the method's prepare, if it has one and uses them */
+    double step_size, decay_factor, root_correction, gradient_factor;
+} tg_optim_factors;
+
+/* Updates `count` values of theta from the gradient, and the state arrays. All arrays have the kernel's dtype and do
+ * not overlap. Each value is computed independently, so an array may be cut
+ * anywhere: the bits are the same. */
+typedef void tg_optim_kernel(const tg_optim_factors *factors, void *theta, const void *gradient, void *const *state,
+                             int64_t count);
+
+/* Declares a kernel for both dtypes at each level; initializes the kernels of a method. */
+#define TG_DECLARE_UPDATE(name) tg_optim_kernel TG_EACH_WIDE_LEVEL(name##_f32), TG_EACH_WIDE_LEVEL(name##_f64)
+#define TG_UPDATES(name) .update_f32 = {TG_EACH_WIDE_LEVEL(name##_f32)}, .update_f64 = {TG_EACH_WIDE_LEVEL(name##_f64)}
 
 /* The effect of a step on the rows that a gradient by rows does not list. */
 typedef enum tg_unlisted {
@@ -64,9 +49,8 @@ struct tg_slot;
 typedef struct tg_optim_method {
     const char *name;
     const char *states[TG_OPTIM_STATES]; /* torch's names of the state tensors */
-    /* the function that computes the factors of a parameter for its step number `step`, counted from 1 */
-    void (*prepare)(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
-                    tg_optim_factors *factors);
+    /* changes the factors of a parameter for its step number `step`, counted from 1; may be NULL */
+    void (*prepare)(tg_optim_factors *factors, int64_t step);
     tg_optim_kernel *update_f32[TG_LEVELS], *update_f64[TG_LEVELS];
     tg_unlisted unlisted;                             /* a method without state counts as TG_UNLISTED_REST */
     double (*initial)(const tg_optim_config *config); /* the initial value of the state; NULL: 0 */

@@ -19,10 +19,10 @@ void KERNEL(tg_rmsprop_update)(const tg_optim_factors *factors, void *theta, con
 {
     real *restrict x = theta, *restrict s = state[0], *restrict b = state[1], *restrict a = state[2];
     const real *restrict g = gradient;
-    const real lr = (real)factors->rmsprop.lr, weight_decay = (real)factors->rmsprop.weight_decay,
-               alpha = (real)factors->rmsprop.alpha;
-    const real one_minus_alpha = (real)factors->rmsprop.one_minus_alpha, eps = (real)factors->rmsprop.eps;
-    const real momentum = (real)factors->rmsprop.momentum;
+    const tg_rmsprop_config *config = &factors->config->rmsprop;
+    const real lr = (real)factors->lr, weight_decay = (real)factors->weight_decay, alpha = (real)config->alpha;
+    const real one_minus_alpha = (real)(1 - config->alpha), eps = (real)config->eps;
+    const real momentum = (real)config->momentum;
     for (int64_t i = 0; i < count; i++) {
         real total = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
         s[i] = alpha * s[i] + one_minus_alpha * total * total;
@@ -41,24 +41,11 @@ void KERNEL(tg_rmsprop_update)(const tg_optim_factors *factors, void *theta, con
 
 #ifdef TG_ONCE
 
-static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
-                    tg_optim_factors *factors)
-{
-    (void)step;
-    factors->rmsprop.lr = lr;
-    factors->rmsprop.weight_decay = weight_decay;
-    factors->rmsprop.alpha = config->rmsprop.alpha;
-    factors->rmsprop.one_minus_alpha = 1 - config->rmsprop.alpha;
-    factors->rmsprop.eps = config->rmsprop.eps;
-    factors->rmsprop.momentum = config->rmsprop.momentum;
-}
-
 /* The centered variant has all three states, even without momentum. With momentum 0 the buffer b is multiplied by 0, so
  * the step is the same as without it. */
 static const tg_optim_method rmsprop_method = {
     .name = "rmsprop",
     .states = {"square_avg", "momentum_buffer", "grad_avg"},
-    .prepare = prepare,
     TG_UPDATES(tg_rmsprop_update),
 };
 

@@ -17,7 +17,8 @@ void KERNEL(tg_sgd_update)(const tg_optim_factors *factors, void *theta, const v
 {
     real *restrict x = theta;
     const real *restrict g = gradient;
-    const real lr = (real)factors->sgd.lr, weight_decay = (real)factors->sgd.weight_decay;
+    const tg_sgd_config *config = &factors->config->sgd;
+    const real lr = (real)factors->lr, weight_decay = (real)factors->weight_decay;
     if (!state[0]) {
         for (int64_t i = 0; i < count; i++) {
             real direction = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
@@ -26,8 +27,8 @@ void KERNEL(tg_sgd_update)(const tg_optim_factors *factors, void *theta, const v
         return;
     }
     real *restrict b = state[0];
-    const real momentum = (real)factors->sgd.momentum, gradient_factor = (real)factors->sgd.gradient_factor,
-               nesterov = (real)factors->sgd.nesterov;
+    const real momentum = (real)config->momentum, gradient_factor = (real)factors->gradient_factor;
+    const real nesterov = config->nesterov ? momentum : 0;
     for (int64_t i = 0; i < count; i++) {
         real direction = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
         b[i] = momentum * b[i] + gradient_factor * direction;
@@ -37,15 +38,10 @@ void KERNEL(tg_sgd_update)(const tg_optim_factors *factors, void *theta, const v
 
 #ifdef TG_ONCE
 
-static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
-                    tg_optim_factors *factors)
+static void prepare(tg_optim_factors *factors, int64_t step)
 {
-    const tg_sgd_config *sgd = &config->sgd;
-    factors->sgd.lr = lr;
-    factors->sgd.weight_decay = weight_decay;
-    factors->sgd.momentum = sgd->momentum;
-    factors->sgd.gradient_factor = step == 1 || sgd->momentum == 0 ? 1 : 1 - sgd->dampening;
-    factors->sgd.nesterov = sgd->nesterov ? sgd->momentum : 0;
+    const tg_sgd_config *config = &factors->config->sgd;
+    factors->gradient_factor = step == 1 || config->momentum == 0 ? 1 : 1 - config->dampening;
 }
 
 static bool defer(tg_optim *optim, tg_slot *slot)

@@ -18,9 +18,9 @@ void KERNEL(tg_sparse_adam_update)(const tg_optim_factors *factors, void *theta,
 {
     real *restrict x = theta, *restrict m = state[0], *restrict v = state[1];
     const real *restrict g = gradient;
-    const real step = (real)factors->sparse_adam.step_size,
-               one_minus_beta1 = (real)factors->sparse_adam.one_minus_beta1;
-    const real one_minus_beta2 = (real)factors->sparse_adam.one_minus_beta2, eps = (real)factors->sparse_adam.eps;
+    const tg_sparse_adam_config *config = &factors->config->sparse_adam;
+    const real step = (real)factors->step_size, eps = (real)config->eps;
+    const real one_minus_beta1 = (real)(1 - config->beta1), one_minus_beta2 = (real)(1 - config->beta2);
     for (int64_t i = 0; i < count; i++) {
         m[i] += (g[i] - m[i]) * one_minus_beta1;
         v[i] += (g[i] * g[i] - v[i]) * one_minus_beta2;
@@ -30,16 +30,11 @@ void KERNEL(tg_sparse_adam_update)(const tg_optim_factors *factors, void *theta,
 
 #ifdef TG_ONCE
 
-static void prepare(const tg_optim_config *config, double lr, double weight_decay, int64_t step,
-                    tg_optim_factors *factors)
+static void prepare(tg_optim_factors *factors, int64_t step)
 {
-    const tg_sparse_adam_config *adam = &config->sparse_adam;
-    double t = (double)step;
-    (void)weight_decay;
-    factors->sparse_adam.step_size = lr * sqrt(1 - tg_pow_f64(adam->beta2, t)) / (1 - tg_pow_f64(adam->beta1, t));
-    factors->sparse_adam.one_minus_beta1 = 1 - adam->beta1;
-    factors->sparse_adam.one_minus_beta2 = 1 - adam->beta2;
-    factors->sparse_adam.eps = adam->eps;
+    const tg_sparse_adam_config *config = &factors->config->sparse_adam;
+    double t = (double)step, root = sqrt(1 - tg_pow_f64(config->beta2, t));
+    factors->step_size = factors->lr * root / (1 - tg_pow_f64(config->beta1, t));
 }
 
 static const tg_optim_method sparse_adam_method = {

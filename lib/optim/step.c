@@ -61,31 +61,13 @@ static void update_dense_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
-enum { BYTES_AHEAD = 1024 }; /* of a tensor that are read ahead */
-
-/* Begins to read a row that is updated soon, and its moments. */
-static void prefetch(const sweep *s, int64_t id, size_t row)
-{
-    tg_prefetch_row(s->theta + (size_t)id * row, row);
-    for (int k = 0; k < TG_OPTIM_STATES && s->state[k]; k++) {
-        tg_prefetch_row(s->state[k] + (size_t)id * row, row);
-    }
-}
-
 /* Updates the listed rows. A frozen row is never listed. They lie on different pages of a large table, so some are read
  * ahead. */
 static void update_listed_rows(void *context, int64_t begin, int64_t end)
 {
     const sweep *s = context;
     size_t row = (size_t)s->width * s->size;
-    int64_t ahead = row < BYTES_AHEAD ? BYTES_AHEAD / (int64_t)(row + 1) + 1 : 1;
-    for (int64_t i = begin; i < begin + ahead && i < end; i++) {
-        prefetch(s, s->ids[i], row);
-    }
     for (int64_t i = begin; i < end; i++) {
-        if (i + ahead < end) {
-            prefetch(s, s->ids[i + ahead], row);
-        }
         update(s, s->ids[i] * s->width, s->gradient + (size_t)i * row, s->width);
     }
 }
@@ -158,7 +140,11 @@ static void step_slot(tg_optim *optim, tg_slot *slot)
         s.state[k] = tg_values(slot->state[k]);
     }
     s.frozen = tg_has_frozen_rows(x) ? x->rows->frozen : NULL;
-    optim->method->prepare(&optim->config, g->lr, g->weight_decay, ++slot->steps, &s.factors);
+    s.factors = (tg_optim_factors){.config = &optim->config, .lr = g->lr, .weight_decay = g->weight_decay};
+    slot->steps++;
+    if (optim->method->prepare) {
+        optim->method->prepare(&s.factors, slot->steps);
+    }
     if (gradient->kind == TG_GRAD_ROWS && tg_deferred_accepts(slot->deferred, &s.factors)) {
         tg_deferred_begin_step(slot->deferred, gradient->ids, gradient->count);
         sweep_rows(&s, x, true);
@@ -181,29 +167,25 @@ static void step_slot(tg_optim *optim, tg_slot *slot)
 
 /* ---- resized tables ---- */
 
-static int64_t count_behind(const tg_optim *optim)
-{
-    int64_t behind = 0;
-    for (int64_t i = 0; i < optim->count; i++) {
-        behind += tg_slot_is_behind(optim, &optim->slots[i]);
-    }
-    return behind;
-}
+/* The resizes of the state tensors of resized tables, all of which are prepared before one is carried out. */
+typedef struct resizes {
+    tg_resize *list;
+    size_t count, capacity;
+} resizes;
 
-static bool prepare_resizes(tg_optim *optim, tg_resize *resizes, int64_t *prepared)
+static bool prepare_resizes(tg_optim *optim, const tg_slot *slot, resizes *r)
 {
-    for (int64_t i = 0; i < optim->count; i++) {
-        const tg_slot *slot = &optim->slots[i];
-        int64_t rows = slot->tensor->shape[0];
-        for (int k = 0; k < optim->states && tg_slot_is_behind(optim, slot); k++) {
-            tg_error error = TG_NO_ERROR;
-            if (!tg_resize_prepare(&resizes[*prepared], slot->state[k], rows, &error)) {
-                return tg_error_set(optim->run->error, error.code,
-                                    "optim_step: %s of '%s' cannot follow its table to %lld rows: %.*s",
-                                    optim->method->states[k], slot->name, (long long)rows, TG_CUT(error.text, 200));
-            }
-            ++*prepared;
+    for (int k = 0; k < optim->states; k++) {
+        tg_error error = TG_NO_ERROR;
+        if (!tg_grow(&r->list, &r->capacity, r->count, r->count + 1, sizeof *r->list)) {
+            return tg_error_set(optim->run->error, TG_ERROR_MEMORY, "optim_step: out of memory");
         }
+        if (!tg_resize_prepare(&r->list[r->count], slot->state[k], slot->tensor->shape[0], &error)) {
+            return tg_error_set(
+                optim->run->error, error.code, "optim_step: %s of '%s' cannot follow its table to %lld rows: %.*s",
+                optim->method->states[k], slot->name, (long long)slot->tensor->shape[0], TG_CUT(error.text, 200));
+        }
+        r->count++;
     }
     return true;
 }
@@ -233,28 +215,27 @@ static bool resize_logs(tg_optim *optim)
 /* Resizes the state tensors of resized tables, all or none. */
 static bool follow_resizes(tg_optim *optim)
 {
-    int64_t behind = count_behind(optim), prepared = 0;
-    if (behind == 0) {
-        return true;
+    resizes r = {.count = 0};
+    bool is_ready = true;
+    for (int64_t i = 0; is_ready && i < optim->count; i++) {
+        const tg_slot *slot = &optim->slots[i];
+        is_ready = !tg_slot_is_behind(optim, slot) || prepare_resizes(optim, slot, &r);
     }
-    tg_resize *resizes = tg_alloc((uint64_t)(behind * optim->states), sizeof *resizes);
-    bool is_ready = resizes ? prepare_resizes(optim, resizes, &prepared)
-                            : tg_error_set(optim->run->error, TG_ERROR_MEMORY, "optim_step: out of memory");
     for (int64_t i = 0; is_ready && i < optim->count; i++) {
         if (tg_slot_is_behind(optim, &optim->slots[i])) {
             optim->slots[i].tensor->rows->followers_behind--;
         }
     }
-    for (int64_t i = 0; i < prepared; i++) {
+    for (size_t i = 0; i < r.count; i++) {
         if (is_ready) {
-            int64_t kept = resizes[i].table->count;
-            tg_resize_commit(&resizes[i]);
-            initialize_from(optim, resizes[i].table, kept);
+            int64_t kept = r.list[i].table->count;
+            tg_resize_commit(&r.list[i]);
+            initialize_from(optim, r.list[i].table, kept);
         } else {
-            tg_resize_abandon(&resizes[i]);
+            tg_resize_abandon(&r.list[i]);
         }
     }
-    tg_free(resizes);
+    tg_free(r.list);
     return is_ready;
 }
 

@@ -27,7 +27,7 @@ typedef struct tg_gemm {
     int64_t lda, ldb, ldc;
     bool add;       /* C += A B; without it the old values of C are not read */
     bool in_thread; /* in the calling thread, with bits that do not depend on the number of threads */
-    bool exact;     /* set by products/choose.c: multiply-adds are computed by other means (products/exact_tile.h) */
+    bool exact;     /* set by products/choose.c: multiply-adds are computed by other means (math/fma.h) */
 } tg_gemm;
 
 void tg_gemm_f32(const tg_gemm *g, const float *a, const float *b, float *c);

@@ -24,8 +24,7 @@
 typedef struct gemm_factors {
     const real *a, *b;
     int64_t a_row, a_tile, a_step, b_step, terms;
-    bool exact;      /* never where the instructions have fused multiply-adds */
-    gemm_range of_b; /* if exact */
+    bool exact; /* never where the instructions have fused multiply-adds */
 } gemm_factors;
 
 /* ---- squares ---- */

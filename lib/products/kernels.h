@@ -32,9 +32,4 @@ int tg_blas_callers(void);
 #define TG_BUILTIN_PANEL ((size_t)384 * 128)
 void *tg_builtin_memory(void);
 
-/* The smallest number that is not 0, and the largest one, without signs (products/exact_tile.h). */
-typedef struct gemm_range {
-    double least, largest;
-} gemm_range;
-
 #endif

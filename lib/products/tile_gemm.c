@@ -18,7 +18,7 @@
  * (Anatomy of High-Performance Matrix Multiplication, 2008).
  */
 #include "base/least.h"
-#include "products/exact_tile.h"
+#include "products/gemm_tile.h"
 #include "products/panels.h"
 
 /* ---- copies ---- */
@@ -81,22 +81,25 @@ static inline __attribute__((always_inline)) void interleave(int width, const re
 
 /* ---- tiles ---- */
 
-/* Returns a b + c, each lane rounded once where the processor can. gcc may leave an expression of vectors unfused, as
- * it does with -mtune=znver3. */
-static inline __attribute__((always_inline)) vector multiply_add(real a, vector b, vector c)
+/* Returns a b + c, each lane rounded once where the processor can, or with `exact`. gcc may leave an expression of
+ * vectors unfused, as it does with -mtune=znver3. */
+static inline __attribute__((always_inline)) vector multiply_add(bool exact, real a, vector b, vector c)
 {
-#if defined TG_HAS_FMA
+#if !defined TG_HAS_FMA
+    if (!exact) {
+        return a * b + c;
+    }
+#endif
+    (void)exact;
     vector sum;
     for (int lane = 0; lane < VECTOR_LANES; lane++) {
-        sum[lane] = REAL(fma)(a, b[lane], c[lane]);
+        sum[lane] = TYPED(tg_fma)(a, b[lane], c[lane]);
     }
     return sum;
-#else
-    return a * b + c;
-#endif
 }
 
-static inline __attribute__((always_inline)) void sum_terms(int rows, const gemm_factors *f,
+/* `exact` is a constant in each call. */
+static inline __attribute__((always_inline)) void sum_terms(bool exact, int rows, const gemm_factors *f,
                                                             vector sum[GEMM_ROWS][GEMM_VECTORS])
 {
     const real *a = f->a, *b = f->b;
@@ -118,7 +121,7 @@ static inline __attribute__((always_inline)) void sum_terms(int rows, const gemm
         for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 4
             for (int v = 0; v < GEMM_VECTORS; v++) {
-                sum[i][v] = multiply_add(a[i * a_row], of_b[v], sum[i][v]);
+                sum[i][v] = multiply_add(exact, a[i * a_row], of_b[v], sum[i][v]);
             }
         }
         a += f->a_step;
@@ -155,12 +158,12 @@ static inline __attribute__((always_inline)) void multiply_tile(int rows, const 
 #if !defined TG_HAS_FMA
     if (f->exact) {
         vector exact[GEMM_ROWS][GEMM_VECTORS]; /* in memory, unlike those of other sums */
-        TYPED(tg_exact_tile)(rows, f, exact);
+        sum_terms(true, rows, f, exact);
         write_sums(rows, exact, add, c, ldc);
         return;
     }
 #endif
-    sum_terms(rows, f, sum);
+    sum_terms(false, rows, f, sum);
     write_sums(rows, sum, add, c, ldc);
 }
 
@@ -182,11 +185,6 @@ static inline int64_t multiply_rows(int64_t rows, const gemm_factors *f, bool ad
 /* Computes `rows` rows of a panel of `columns` columns, at most GEMM_COLUMNS. */
 static void multiply_panel(int64_t rows, int64_t columns, gemm_factors f, bool add, real *c, int64_t ldc)
 {
-#if !defined TG_HAS_FMA
-    if (f.exact) {
-        f.of_b = TYPED(tg_exact_range)(&f);
-    }
-#endif
     for (int64_t row = 0, done; row < rows; row += done) {
         if (columns == GEMM_COLUMNS) {
             done = multiply_rows(rows - row, &f, add, c + row * ldc, ldc);

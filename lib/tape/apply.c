@@ -133,9 +133,7 @@ static bool make_outputs(tg_tape *t, tg_op_call *call)
 {
     for (int i = 0; i < call->output_count; i++) {
         const tg_declared_output *y = &call->declaration->outputs[i];
-        if (y->like) {
-            call->outputs[i] = tg_tensor_make_like(t->pool, y->dtype, y->like);
-        } else if (y->viewed) {
+        if (y->viewed) {
             call->outputs[i] = tg_tensor_make_view(t->pool, y->viewed, &y->shape, y->strides, y->offset);
         } else {
             call->outputs[i] = tg_tensor_make(t->pool, y->dtype, &y->shape);
@@ -204,34 +202,6 @@ static void record(tg_tape *t, const tg_op_call *call, const struct tg_op_declar
     t->record_count++;
 }
 
-static void run_kernel(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call,
-                       const struct tg_op_declaration *d)
-{
-    tg_products_set_reproducible(t->reproducible);
-    if (t->runner && kernels->forward && !tg_op_is_empty(call)) {
-        t->runner(t->runner_context, call, kernels->forward, false, d->saved, d->scratch);
-    } else {
-        tg_run_forward(kernels, call);
-    }
-    tg_products_set_reproducible(false);
-}
-
-/* Runs the forward kernel between its watches, and follows the generator in a span. A separate function, so that a
- * tape without either has one branch. */
-static void run_watched(tg_tape *t, const tg_op_kernels *kernels, const tg_op_call *call,
-                        const struct tg_op_declaration *d, bool recorded)
-{
-    if (t->spans.open) {
-        tg_spans_watch(t);
-    }
-    tg_watch_before(t, call, false);
-    run_kernel(t, kernels, call, d);
-    if (recorded) {
-        t->spans.position = tg_rng_position(t->rng);
-    }
-    tg_watch_after(t, call, false);
-}
-
 /* Runs a call whose op, tape, inputs and attributes are set. */
 static bool run(tg_op_call *call, size_t attributes_size, const input_facts *facts)
 {
@@ -279,11 +249,15 @@ static bool run(tg_op_call *call, size_t attributes_size, const input_facts *fac
     if (facts->reads_rows) {
         prepare_lookups(call);
     }
-    if (t->watches || t->runner || t->spans.open) {
-        run_watched(t, kernels, call, &d, recorded);
-    } else {
-        run_kernel(t, kernels, call, &d);
+    if (t->spans.open) {
+        tg_spans_watch(t);
     }
+    tg_watch_before(t, call, false);
+    tg_run_kernel(t, call, kernels->forward, false, t->reproducible, d.saved, d.scratch);
+    if (t->spans.open && recorded) {
+        t->spans.position = tg_rng_position(t->rng);
+    }
+    tg_watch_after(t, call, false);
     tg_pool_give(t->pool, call->scratch);
     if (recorded) {
         record(t, call, &d, kernels, attributes_size);

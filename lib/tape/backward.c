@@ -28,9 +28,9 @@ static void begin_adjoint(const tg_tensor *x, void *adjoint)
     }
 }
 
-static void end_adjoint(const tg_pass *pass, const tg_tensor *x)
+static void end_adjoint(const tg_tensor *x)
 {
-    if (TG_HAS_POISON && tg_adjoint_leave(pass, x->adjoint)) {
+    if (TG_HAS_POISON && tg_adjoint_leave(x->adjoint)) {
         tg_poison(x->adjoint, tg_bytes_of(x));
     }
 }
@@ -43,7 +43,7 @@ typedef struct work {
 
 /* Carries out the plan of one input. *gradient is what the plan wrote, and becomes what the kernel adds to: NULL if the
  * kernel has no address to add to. *overwrite is whether the kernel may overwrite, and becomes whether it must. */
-static void prepare_input(const tg_pass *pass, tg_input_plan plan, tg_tensor *x, void **gradient, bool *overwrite)
+static void prepare_input(tg_input_plan plan, tg_tensor *x, void **gradient, bool *overwrite)
 {
     void *adjoint = *gradient;
     bool may_overwrite = *overwrite;
@@ -75,13 +75,13 @@ static void prepare_input(const tg_pass *pass, tg_input_plan plan, tg_tensor *x,
     case TG_PLAN_PASS:
         *gradient = NULL;
         if (TG_HAS_POISON) {
-            tg_adjoint_share(pass, adjoint);
+            ++*tg_block_users(adjoint);
         }
         break;
     case TG_PLAN_COPY:
         begin_adjoint(x, adjoint);
         memcpy(adjoint, x->adjoint, tg_bytes_of(x));
-        end_adjoint(pass, x);
+        end_adjoint(x);
         break;
     }
     x->adjoint = adjoint;
@@ -96,7 +96,7 @@ static work prepare_inputs(const tg_pass *pass, const tg_record *record, const t
     for (int i = 0; i < record->input_count; i++) {
         tg_input_plan plan = (tg_input_plan)plans[i];
         overwrite[i] = record->overwrites;
-        prepare_input(pass, plan, call->inputs[i], &gradients[i], &overwrite[i]);
+        prepare_input(plan, call->inputs[i], &gradients[i], &overwrite[i]);
         found.any |= plan != TG_PLAN_NONE && plan != TG_PLAN_PASS;
         found.frozen |= (plan == TG_PLAN_ROWS || plan == TG_PLAN_DENSE) && tg_has_frozen_rows(call->inputs[i]);
     }
@@ -147,21 +147,15 @@ static void run_record(const tg_pass *pass, tg_record *record)
         zero_gradients(&call);
     } else if (found.any) {
         tg_watch_before(t, &call, true);
-        tg_products_set_reproducible(record->reproducible);
-        if (t->runner) {
-            t->runner(t->runner_context, &call, record->kernels->backward, true, record->saved_bytes,
+        tg_run_kernel(t, &call, record->kernels->backward, true, record->reproducible, record->saved_bytes,
                       record->backward_scratch);
-        } else {
-            record->kernels->backward(&call);
-        }
-        tg_products_set_reproducible(false);
         tg_watch_after(t, &call, true);
     }
     for (int i = 0; found.frozen && i < record->input_count; i++) {
         tg_gradient_drop_frozen(call.inputs[i]);
     }
     for (int i = 0; i < record->output_count; i++) {
-        end_adjoint(pass, call.outputs[i]);
+        end_adjoint(call.outputs[i]);
         call.outputs[i]->adjoint = NULL;
     }
     for (int i = 0; record->rows > 0 && i < record->input_count; i++) {
@@ -200,10 +194,8 @@ static void run(tg_pass *pass, const tg_backward_config *config)
     tg_tape *t = pass->tape;
     tg_tensor *y = pass->result;
     y->adjoint = pass->first;
-    if (!pass->borrowed) {
-        begin_adjoint(y, y->adjoint);
-        write_first_adjoint(y, config->gradient, y->adjoint);
-    }
+    begin_adjoint(y, y->adjoint);
+    write_first_adjoint(y, config->gradient, y->adjoint);
     for (int32_t k = y->node; k >= 0; k--) {
         tg_record *record = &t->records[k];
         if (!record->planned) {
@@ -261,31 +253,17 @@ static bool check_result(tg_tape *t, const tg_tensor *y, const tg_tensor *gradie
                         tg_shape_format(tg_shape_of(gradient), a), tg_shape_format(tg_shape_of(y), b));
 }
 
-/* Returns the values of the gradient that the pass starts from, if they can be read in place: they are contiguous, and
- * the pass cannot change them, because they are no tensor's gradient, and no other tensor shares them. Else NULL. */
-static void *values_to_borrow(const tg_tensor *gradient)
-{
-    return gradient && gradient->contiguous && !gradient->is_gradient && tg_storage_references(gradient) == 1
-               ? tg_values(gradient)
-               : NULL;
-}
-
 /* Backward of a result that is itself a leaf: adds the gradient that the pass starts from. */
 static bool backward_of_leaf(tg_tape *t, tg_tensor *leaf, const tg_tensor *gradient)
 {
-    void *borrowed = values_to_borrow(gradient);
-    void *adjoint = borrowed ? borrowed : tg_pool_take(t->pool, tg_bytes_of(leaf));
+    void *adjoint = tg_pool_take(t->pool, tg_bytes_of(leaf));
     bool reserved = adjoint && tg_gradient_reserve(leaf, TG_GRAD_DENSE, 0);
     if (reserved) {
-        if (!borrowed) {
-            write_first_adjoint(leaf, gradient, adjoint);
-        }
+        write_first_adjoint(leaf, gradient, adjoint);
         keep_gradient(leaf, adjoint);
         tg_gradient_drop_frozen(leaf);
     }
-    if (!borrowed) {
-        tg_pool_give(t->pool, adjoint);
-    }
+    tg_pool_give(t->pool, adjoint);
     return reserved || tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory");
 }
 
@@ -308,8 +286,7 @@ bool tg_backward(tg_tape *t, tg_tensor *y, const tg_backward_config *given)
         }
         return added;
     }
-    tg_pass pass = {
-        .tape = t, .result = y, .borrowed = values_to_borrow(config.gradient), .spans_left = t->spans.count};
+    tg_pass pass = {.tape = t, .result = y, .spans_left = t->spans.count};
     /* The second pass uses blocks that the plan returns to the pool. */
     tg_pool_hold(t->pool, true);
     bool planned = tg_plan_backward(&pass);

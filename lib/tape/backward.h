@@ -22,9 +22,7 @@ typedef enum tg_input_plan {
 typedef struct tg_pass {
     tg_tape *tape;
     tg_tensor *result;
-    /* The values of config.gradient, if they serve as the adjoint of the result; NULL: backward writes that adjoint. */
-    void *borrowed;
-    void *first;   /* the adjoint of the result: borrowed, or a block */
+    void *first;   /* a block, for the adjoint of the result */
     void *scratch; /* a block for the kernels */
     /* the span that has its memory now, or NULL, how many of its records and blocks are needed, and the number of spans
      * up to it (replay.c) */
@@ -33,7 +31,7 @@ typedef struct tg_pass {
     size_t spans_left;
 } tg_pass;
 
-/* The first pass. `result`, `borrowed` and `tape` are set, and it sets the rest. Returns false, with the error set and
+/* The first pass. `result` and `tape` are set, and it sets the rest. Returns false, with the error set and
  * nothing changed, if backward is not possible. */
 bool tg_plan_backward(tg_pass *pass);
 
@@ -59,25 +57,10 @@ static inline void tg_call_again(const tg_pass *pass, const tg_record *record, t
     }
 }
 
-/* ---- the users of an adjoint: the tensors of which it is the gradient ---- */
-
-/* Returns whether the adjoint has other users than one tensor, so that nothing may be added to it. */
-static inline bool tg_adjoint_is_shared(const tg_pass *pass, void *adjoint)
+/* Removes one of the tensors of which a block is the adjoint. Returns whether it was the last one. NULL is allowed. */
+static inline bool tg_adjoint_leave(void *adjoint)
 {
-    return adjoint == pass->borrowed || *tg_block_users(adjoint) > 1;
-}
-
-static inline void tg_adjoint_share(const tg_pass *pass, void *adjoint)
-{
-    if (adjoint != pass->borrowed) {
-        ++*tg_block_users(adjoint);
-    }
-}
-
-/* Removes a user. Returns whether it was the last one of a block. NULL is allowed. */
-static inline bool tg_adjoint_leave(const tg_pass *pass, void *adjoint)
-{
-    return adjoint && adjoint != pass->borrowed && --*tg_block_users(adjoint) == 0;
+    return adjoint && --*tg_block_users(adjoint) == 0;
 }
 
 #endif

@@ -40,28 +40,42 @@ bool tg_op_expect_rank(tg_op_call *call, int input, int rank)
                       tg_op_input_text(call->op, input, name), tg_shape_format(tg_shape_of(x), text), rank);
 }
 
+static bool refuse_dtype(tg_op_call *call, int input, const char *allowed)
+{
+    char name[TG_INPUT_TEXT];
+    return tg_op_fail(call, TG_ERROR_DTYPE, "%s is %s; it must be %s (tg_cast converts)",
+                      tg_op_input_text(call->op, input, name), tg_dtype_name(tg_dtype_of(call->inputs[input])),
+                      allowed);
+}
+
 bool tg_op_expect_dtype(tg_op_call *call, int input, tg_dtype dtype)
 {
     const tg_tensor *x = input_of(call, input);
-    char name[TG_INPUT_TEXT];
-    if (!x) {
-        return no_such_input(call, input);
-    }
-    return x->dtype == dtype ||
-           tg_op_fail(call, TG_ERROR_DTYPE, "%s is %s; it must be %s (tg_cast converts)",
-                      tg_op_input_text(call->op, input, name), tg_dtype_name(tg_dtype_of(x)), tg_dtype_name(dtype));
+    return x ? x->dtype == dtype || refuse_dtype(call, input, tg_dtype_name(dtype)) : no_such_input(call, input);
 }
 
 bool tg_op_expect_float(tg_op_call *call, int input)
 {
     const tg_tensor *x = input_of(call, input);
-    char name[TG_INPUT_TEXT];
-    if (!x) {
-        return no_such_input(call, input);
+    return x ? tg_dtype_is_float(x->dtype) || refuse_dtype(call, input, "f32 or f64") : no_such_input(call, input);
+}
+
+bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound)
+{
+    if (!tg_op_expect_dtype(call, input, TG_I32)) {
+        return false;
     }
-    return tg_dtype_is_float(x->dtype) ||
-           tg_op_fail(call, TG_ERROR_DTYPE, "%s is %s; it must be f32 or f64 (tg_cast converts)",
-                      tg_op_input_text(call->op, input, name), tg_dtype_name(tg_dtype_of(x)));
+    const tg_tensor *x = call->inputs[input];
+    const int32_t *ids = tg_values(x);
+    for (int64_t i = 0; i < x->count; i++) {
+        if (ids[i] < 0 || ids[i] >= bound) {
+            tg_shape shape = tg_shape_of(x);
+            char text[TG_SHAPE_TEXT];
+            return tg_op_fail(call, TG_ERROR_RANGE, "id %d at %s is outside [0,%lld)", ids[i],
+                              tg_index_format(&shape, i, text), (long long)bound);
+        }
+    }
+    return true;
 }
 
 /* Returns the declaration; outside of a shape rule NULL, with the error set. */
@@ -94,7 +108,6 @@ static bool declare(tg_op_call *call, int output, tg_dtype dtype, const tg_shape
     call->output_count++;
     d->outputs[output].dtype = dtype;
     d->outputs[output].shape = *shape;
-    d->outputs[output].like = NULL;
     d->outputs[output].viewed = NULL;
     return true;
 }
@@ -110,13 +123,7 @@ bool tg_op_output(tg_op_call *call, int output, tg_dtype dtype, tg_shape shape)
 
 bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input)
 {
-    struct tg_op_declaration *d = call->declaration;
-    call->output_count = 1;
-    d->only_views = false;
-    d->outputs[0].viewed = NULL;
-    d->outputs[0].dtype = dtype;
-    d->outputs[0].like = call->inputs[input];
-    return true;
+    return tg_op_output(call, 0, dtype, tg_shape_of(call->inputs[input]));
 }
 
 bool tg_op_output_view(tg_op_call *call, int output, int input, tg_shape shape, const int64_t *strides, int64_t offset)

@@ -11,8 +11,7 @@
 typedef struct tg_declared_output {
     tg_dtype dtype;
     tg_shape shape;
-    const tg_tensor *like; /* a tensor of the same shape; NULL: the shape is `shape` */
-    tg_tensor *viewed;     /* the tensor of which the output is a view; NULL: it has its own storage */
+    tg_tensor *viewed; /* the tensor of which the output is a view; NULL: it has its own storage */
     int64_t offset;
     int64_t strides[TG_MAX_RANK];
 } tg_declared_output;

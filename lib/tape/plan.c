@@ -88,9 +88,6 @@ static bool passes_both(const tg_record *record)
  * has added for the other input. */
 static bool has_duplicates(tg_tensor *const *inputs, int count)
 {
-    if (count == 2) {
-        return inputs[0] == inputs[1];
-    }
     for (int i = 1; i < count; i++) {
         for (int k = 0; k < i; k++) {
             if (inputs[i] == inputs[k]) {
@@ -118,7 +115,7 @@ static inline void drop_adjoints(const tg_pass *pass, const tg_record *record)
 {
     for (int i = 0; i < record->output_count; i++) {
         tg_tensor *y = tg_record_outputs(pass->tape, record)[i];
-        if (tg_adjoint_leave(pass, y->adjoint)) {
+        if (tg_adjoint_leave(y->adjoint)) {
             tg_pool_give(pass->tape->pool, y->adjoint);
         }
         y->adjoint = NULL;
@@ -164,19 +161,19 @@ static bool plan_result(const tg_pass *pass, const tg_record *record, int i, tg_
     if (!x->adjoint && is_passed(record, x, y, i)) {
         *plan = TG_PLAN_PASS;
         x->adjoint = y->adjoint;
-        tg_adjoint_share(pass, x->adjoint);
+        ++*tg_block_users(x->adjoint);
     } else if (!x->adjoint) {
         *plan = TG_PLAN_NEW;
         if (!take_adjoint(pass, x)) {
             return false;
         }
-    } else if (tg_adjoint_is_shared(pass, x->adjoint)) {
+    } else if (*tg_block_users(x->adjoint) > 1) {
         *plan = TG_PLAN_COPY;
         void *shared = x->adjoint;
         if (!take_adjoint(pass, x)) {
             return false;
         }
-        tg_adjoint_leave(pass, shared);
+        tg_adjoint_leave(shared);
     } else {
         *plan = TG_PLAN_ADD;
     }
@@ -248,10 +245,8 @@ static bool begin(tg_pass *pass)
         return false;
     }
     pass->scratch = tg_pool_take(t->pool, largest);
-    y->adjoint = pass->borrowed;
-    if (!pass->scratch || (!pass->borrowed && !take_adjoint(pass, y))) {
+    if (!pass->scratch || !take_adjoint(pass, y)) {
         tg_pool_give(t->pool, pass->scratch);
-        y->adjoint = NULL;
         return false;
     }
     pass->first = y->adjoint;

@@ -150,9 +150,8 @@ static void run_again(const tg_pass *pass, size_t k, const tg_replay_block *bloc
     tg_call_again(pass, record, &call);
     call.rng = t->rng ? rng : NULL;
     tg_watch_before(t, &call, false);
-    tg_products_set_reproducible(record->reproducible);
-    tg_run_forward(record->kernels, &call);
-    tg_products_set_reproducible(false);
+    tg_run_kernel(t, &call, record->kernels->forward, false, record->reproducible, record->saved_bytes,
+                  record->scratch);
     tg_watch_after(t, &call, false);
     for (size_t i = 0; i < count; i++) {
         if (before[i] && before[i] != t->no_values) {

@@ -211,12 +211,17 @@ static inline bool tg_op_is_empty(const tg_op_call *call)
     return true;
 }
 
-/* Runs a forward kernel. Views have none. */
-static inline void tg_run_forward(const tg_op_kernels *kernels, const tg_op_call *call)
+/* Runs a kernel, for which the op has declared so many bytes. Views have no forward kernel. */
+static inline void tg_run_kernel(const tg_tape *t, const tg_op_call *call, tg_op_kernel kernel, bool is_backward,
+                                 bool reproducible, size_t saved, size_t scratch)
 {
-    if (kernels->forward && !tg_op_is_empty(call)) {
-        kernels->forward(call);
+    tg_products_set_reproducible(reproducible);
+    if (t->runner && kernel && !tg_op_is_empty(call)) {
+        t->runner(t->runner_context, call, kernel, is_backward, saved, scratch);
+    } else if (kernel && !tg_op_is_empty(call)) {
+        kernel(call);
     }
+    tg_products_set_reproducible(false);
 }
 
 /* ---- checks before an op is called: on failure they return false, with the tape's error set ---- */
@@ -253,7 +258,7 @@ bool tg_tape_expect_config(tg_tape *t, const char *call, const void *config, con
 /* Returns a contiguous copy, as a recorded op (contiguous.c). */
 tg_tensor *tg_make_contiguous(tg_tape *t, tg_tensor *x);
 
-/* tg_op_output for a single output with the shape of an input; faster, because the shape is not copied. */
+/* tg_op_output for a single output with the shape of an input. */
 bool tg_op_output_like(tg_op_call *call, tg_dtype dtype, int input);
 
 /* tg_op_grad_rows (tapegrad/op.h) without zeros. The slots of new rows are *first_new and those behind it, in the order

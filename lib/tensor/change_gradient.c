@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "tensor/gradient.h"
 #include "tensor/overlap.h"
+#include "tensor/strided.h"
 
 static bool check_leaf(const char *call, const tg_tensor *x, tg_error *error)
 {
@@ -57,17 +58,6 @@ bool tg_tensor_make_grad_dense(tg_tensor *x, tg_error *error)
     return true;
 }
 
-static void add(int dtype, void *sum, int64_t first, const void *values, int64_t from, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        if (dtype == TG_F32) {
-            ((float *)sum)[first + i] += ((const float *)values)[from + i];
-        } else {
-            ((double *)sum)[first + i] += ((const double *)values)[from + i];
-        }
-    }
-}
-
 /* Reserves memory for those rows that have no gradient yet. */
 static bool reserve_new_rows(tg_tensor *x, const int32_t *ids, int64_t count)
 {
@@ -98,11 +88,12 @@ static bool add_rows(tg_tensor *x, const int32_t *ids, const void *values, int64
     if (!dense) {
         tg_gradient_rows(x, NULL, 0, NULL, false); /* also without ids the gradient exists */
     }
-    int64_t width = x->shape[1];
-    void *sums = dense ? tg_gradient_write(x, NULL) : x->gradient->values;
+    size_t bytes = (size_t)x->shape[1] * tg_size_of(x->dtype);
+    char *sums = dense ? tg_gradient_write(x, NULL) : x->gradient->values;
     for (int64_t i = 0; i < count; i++) {
         int64_t row = dense ? ids[i] : tg_gradient_row(x, ids[i]);
-        add(x->dtype, sums, row * width, values, i * width, width);
+        tg_add_values(sums + (size_t)row * bytes, (const char *)values + (size_t)i * bytes, x->shape[1],
+                      tg_dtype_of(x));
     }
     if (tg_has_frozen_rows(x)) {
         tg_gradient_drop_frozen(x);

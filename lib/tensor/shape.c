@@ -55,19 +55,22 @@ int64_t tg_shape_count(tg_shape shape)
     return empty ? 0 : nonzero;
 }
 
+/* Writes numbers between two texts. */
+static const char *write_list(char text[TG_SHAPE_TEXT], const char *begin, int count, const int64_t *numbers,
+                              const char *end)
+{
+    size_t used = (size_t)snprintf(text, TG_SHAPE_TEXT, "%s", begin);
+    for (int i = 0; i < count; i++) {
+        used += (size_t)snprintf(text + used, TG_SHAPE_TEXT - used, i ? ",%lld" : "%lld", (long long)numbers[i]);
+    }
+    snprintf(text + used, TG_SHAPE_TEXT - used, "%s", end);
+    return text;
+}
+
 const char *tg_shape_format(tg_shape shape, char text[TG_SHAPE_TEXT])
 {
-    if (!text) {
-        return "";
-    }
     int rank = shape.rank < 0 ? 0 : shape.rank > TG_MAX_RANK ? TG_MAX_RANK : shape.rank;
-    size_t used = (size_t)snprintf(text, TG_SHAPE_TEXT, "(");
-    for (int axis = 0; axis < rank; axis++) {
-        used +=
-            (size_t)snprintf(text + used, TG_SHAPE_TEXT - used, axis ? ",%lld" : "%lld", (long long)shape.size[axis]);
-    }
-    snprintf(text + used, TG_SHAPE_TEXT - used, rank == 1 ? ",)" : ")");
-    return text;
+    return text ? write_list(text, "(", rank, shape.size, rank == 1 ? ",)" : ")") : "";
 }
 
 bool tg_shape_bytes(const char *name, tg_dtype dtype, const tg_shape *shape, size_t *bytes, tg_error *error)
@@ -121,10 +124,5 @@ const char *tg_index_format(const tg_shape *shape, int64_t position, char *text)
         index[axis] = position % shape->size[axis];
         position /= shape->size[axis];
     }
-    size_t used = (size_t)snprintf(text, TG_SHAPE_TEXT, "[");
-    for (int axis = 0; axis < shape->rank; axis++) {
-        used += (size_t)snprintf(text + used, TG_SHAPE_TEXT - used, axis ? ",%lld" : "%lld", (long long)index[axis]);
-    }
-    snprintf(text + used, TG_SHAPE_TEXT - used, "]");
-    return text;
+    return write_list(text, "[", shape->rank, index, "]");
 }

@@ -1,8 +1,7 @@
 /* strided (private): copies and adds values from one layout to another.
  *
- * The axes are put into the order of the target's memory, so that it is written row by row. Where the source has its
- * rows along another axis, as in the copy of a transposed matrix, both are visited in tiles, which are transposed in
- * registers: each line of memory is read once and written once. Large blocks are divided among the library's threads.
+ * The axes are put into the order of the target's memory, so that it is written row by row; if the last one is short,
+ * it changes places with the longest. Large blocks are divided among the library's threads.
  */
 #ifndef TG_TENSOR_STRIDED_H
 #define TG_TENSOR_STRIDED_H
@@ -12,7 +11,7 @@
 
 /* Values of one shape in two layouts. */
 typedef struct tg_strided {
-    tg_walk walk;     /* the strides of the target, outermost in its memory first; the other ones are the source's */
+    tg_walk walk;     /* the strides of the target; the other ones are those of the source */
     int64_t to, from; /* the offsets of the first values */
 } tg_strided;
 
@@ -22,11 +21,6 @@ tg_strided tg_strided_of(const tg_shape *shape, const int64_t *to, const int64_t
 
 /* Writes target = source, with values of `size` bytes. They do not overlap. */
 void tg_strided_copy(const tg_strided *s, size_t size, void *to, const void *from);
-
-/* The same for the first values of a contiguous target of `count` values, and zeroes all others. The axes of the target
- * are those of steps through a contiguous tensor: what lies between two indices of an axis holds all of the axes
- * inside it. */
-void tg_strided_spread(const tg_strided *s, size_t size, void *to, int64_t count, const void *from);
 
 /* Adds target += source, for floats of this dtype. They do not overlap. */
 void tg_strided_add(const tg_strided *s, tg_dtype dtype, void *to, const void *from);

@@ -138,102 +138,53 @@ static bool has_contiguous_strides(const tg_tensor *x)
     return true;
 }
 
-/* Returns a tensor without shape and storage. */
-static tg_tensor *make_bare(tg_pool *pool, tg_dtype dtype, int rank)
-{
-    tg_tensor *x = tg_pool_take(pool, sizeof *x);
-    if (x) {
-        atomic_init(&x->references, 1);
-        x->dtype = (uint8_t)dtype;
-        x->rank = (uint8_t)rank;
-        x->requires_grad = false;
-        x->is_gradient = false;
-        x->node = -1;
-        x->last_use = 0;
-        x->offset = 0;
-        x->owner = NULL;
-        x->gradient = NULL;
-        x->rows = NULL;
-        x->adjoint = NULL;
-        x->is_freed = false;
-    }
-    return x;
-}
-
 /* Returns a tensor without storage and strides. */
 static tg_tensor *make_head(tg_pool *pool, tg_dtype dtype, const tg_shape *shape)
 {
-    tg_tensor *x = make_bare(pool, dtype, shape->rank);
-    int64_t count = 1;
-    for (int axis = 0; x && axis < shape->rank; axis++) {
-        x->shape[axis] = shape->size[axis];
-        count *= shape->size[axis];
-    }
-    if (x) {
-        x->count = count;
-    }
-    return x;
-}
-
-/* Gives x a new storage, or frees it and returns NULL. */
-static tg_tensor *with_storage(tg_pool *pool, tg_tensor *x, tg_storage *storage)
-{
-    x->contiguous = true;
-    x->storage = storage;
-    if (!storage) {
-        tg_pool_give(pool, x);
+    tg_tensor *x = tg_pool_take(pool, sizeof *x);
+    if (!x) {
         return NULL;
     }
+    atomic_init(&x->references, 1);
+    x->dtype = (uint8_t)dtype;
+    x->rank = (uint8_t)shape->rank;
+    x->requires_grad = false;
+    x->is_gradient = false;
+    x->node = -1;
+    x->last_use = 0;
+    x->count = 1;
+    x->offset = 0;
+    x->owner = NULL;
+    x->gradient = NULL;
+    x->rows = NULL;
+    x->adjoint = NULL;
+    x->is_freed = false;
+    for (int axis = 0; axis < shape->rank; axis++) {
+        x->shape[axis] = shape->size[axis];
+        x->count *= shape->size[axis];
+    }
     return x;
 }
 
-/* Gives x contiguous storage, or frees it and returns NULL. */
-static tg_tensor *give_storage(tg_pool *pool, tg_tensor *x)
-{
-    return with_storage(pool, x, tg_storage_new(pool, tg_bytes_of(x)));
-}
-
-tg_tensor *tg_tensor_make(tg_pool *pool, tg_dtype dtype, const tg_shape *shape)
+static tg_tensor *make(tg_pool *pool, tg_dtype dtype, const tg_shape *shape, bool zeroed)
 {
     tg_tensor *x = make_head(pool, dtype, shape);
     if (!x) {
         return NULL;
     }
     tg_contiguous_strides(shape, x->strides);
-    return give_storage(pool, x);
-}
-
-/* Returns a tensor of zeros. */
-static tg_tensor *make_zeros(tg_dtype dtype, const tg_shape *shape)
-{
-    tg_tensor *x = make_head(NULL, dtype, shape);
-    if (!x) {
+    x->contiguous = true;
+    x->storage = zeroed ? storage_of_zeros(tg_bytes_of(x)) : tg_storage_new(pool, tg_bytes_of(x));
+    if (!x->storage) {
+        tg_pool_give(pool, x);
         return NULL;
     }
-    tg_contiguous_strides(shape, x->strides);
-    return with_storage(NULL, x, storage_of_zeros(tg_bytes_of(x)));
+    return x;
 }
 
-tg_tensor *tg_tensor_make_like(tg_pool *pool, tg_dtype dtype, const tg_tensor *like)
+tg_tensor *tg_tensor_make(tg_pool *pool, tg_dtype dtype, const tg_shape *shape)
 {
-    if (!like->contiguous) {
-        tg_shape shape = tg_shape_of(like);
-        return tg_tensor_make(pool, dtype, &shape);
-    }
-    tg_tensor *x = make_bare(pool, dtype, like->rank);
-    if (!x) {
-        return NULL;
-    }
-    x->count = like->count;
-    /* Two axes are copied with a few instructions, and touch one cache line less than all eight. */
-    if (like->rank <= 2) {
-        memcpy(x->shape, like->shape, 2 * sizeof *x->shape);
-        memcpy(x->strides, like->strides, 2 * sizeof *x->strides);
-    } else {
-        memcpy(x->shape, like->shape, sizeof x->shape);
-        memcpy(x->strides, like->strides, sizeof x->strides);
-    }
-    return give_storage(pool, x);
+    return make(pool, dtype, shape, false);
 }
 
 tg_tensor *tg_tensor_make_view(tg_pool *pool, tg_tensor *base, const tg_shape *shape, const int64_t *strides,
@@ -308,7 +259,7 @@ static tg_tensor *new_tensor(const char *name, tg_dtype dtype, tg_shape shape, b
     if (!tg_shape_bytes(name, dtype, &shape, &bytes, error)) {
         return NULL;
     }
-    tg_tensor *x = zeroed ? make_zeros(dtype, &shape) : tg_tensor_make(NULL, dtype, &shape);
+    tg_tensor *x = make(NULL, dtype, &shape, zeroed);
     if (!x) {
         char text[TG_SHAPE_TEXT];
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes of shape %s", name, bytes,

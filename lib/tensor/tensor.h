@@ -128,9 +128,6 @@ void tg_storage_drop(tg_pool *pool, tg_storage *storage);
  * (tg_shape_bytes). */
 tg_tensor *tg_tensor_make(tg_pool *pool, tg_dtype dtype, const tg_shape *shape);
 
-/* The same with the shape of x. */
-tg_tensor *tg_tensor_make_like(tg_pool *pool, tg_dtype dtype, const tg_tensor *x);
-
 /* Returns a view of base's storage, without history and gradient; NULL when memory is exhausted. The strides, and the
  * offset from base's first value, are in values. */
 tg_tensor *tg_tensor_make_view(tg_pool *pool, tg_tensor *base, const tg_shape *shape, const int64_t *strides,

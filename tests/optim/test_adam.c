@@ -156,7 +156,9 @@ static void test_versions_agree(void **state)
     static tg_optim_kernel *const update_f32[] = {TG_EACH_LEVEL(tg_adam_update_f32)};
     static tg_optim_kernel *const update_f64[] = {TG_EACH_LEVEL(tg_adam_update_f64)};
     enum { COUNT = 1003 };
-    const tg_optim_factors factors = {.adam = {0.999, 0.01, 0.1, 0.99, 0.01, 0.3, 1e-8, 0.02}};
+    const tg_optim_config config = {.adam = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8}};
+    const tg_optim_factors factors = {
+        .config = &config, .decay_factor = 0.999, .weight_decay = 0.01, .root_correction = 0.3, .step_size = 0.02};
     static float f32[TG_LEVELS][5][COUNT];
     static double f64[TG_LEVELS][5][COUNT];
     for (int i = 0; i < 5 * COUNT; i++) {

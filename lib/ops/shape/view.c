@@ -43,11 +43,10 @@ void KERNEL(tg_view_backward)(const tg_op_call *call)
         return;
     }
     s.to += v->offset;
-    if (y->count == call->inputs[0]->count) {
-        tg_strided_copy(&s, sizeof *dx, dx, dy);
-    } else {
-        tg_strided_spread(&s, sizeof *dx, dx, call->inputs[0]->count, dy);
+    if (y->count < call->inputs[0]->count) {
+        tg_zero_values(dx, call->inputs[0]->count, sizeof *dx);
     }
+    tg_strided_copy(&s, sizeof *dx, dx, dy);
 }
 
 #ifdef TG_ONCE
