@@ -88,7 +88,7 @@ static inline __attribute__((always_inline)) vector multiply_add(real a, vector 
 #if defined TG_HAS_FMA
     vector sum;
     for (int lane = 0; lane < VECTOR_LANES; lane++) {
-        sum[lane] = REAL(fma)(a, b[lane], c[lane]);
+        sum[lane] = real_fma(a, b[lane], c[lane]);
     }
     return sum;
 #else

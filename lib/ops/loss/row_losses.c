@@ -21,7 +21,7 @@
 #include "ops/reduce/p_norm.h"
 
 /* torch's constant, which is a float. */
-#define COSINE_EPS ((double)1e-12F)
+static const double cosine_eps = (double)1e-12F;
 
 typedef struct row_loss_attributes {
     tg_reduction reduction;
@@ -95,7 +95,7 @@ typedef struct cosine {
 
 static cosine cosine_of(const real *a, const real *b, int64_t width)
 {
-    cosine of = {row_dot(a, a, width) + COSINE_EPS, row_dot(b, b, width) + COSINE_EPS, 0};
+    cosine of = {row_dot(a, a, width) + cosine_eps, row_dot(b, b, width) + cosine_eps, 0};
     of.c = row_dot(a, b, width) / sqrt(of.aa * of.bb);
     return of;
 }

@@ -24,9 +24,7 @@ TG_DECLARE_WIDE_KERNEL(tg_log_softmax_backward);
 
 /* The largest number of neighboring lines that are computed together. A narrow strip stays in the cache; if its lines
  * are too long for that, wider rows are read faster from memory. */
-#define STRIP 512
-#define NARROW_STRIP 128
-#define CACHE_BYTES (1 << 20)
+enum { STRIP = 512, NARROW_STRIP = 128, CACHE_BYTES = 1 << 20 };
 
 typedef struct lines lines;
 
@@ -75,7 +73,7 @@ static void log_softmax_row_forward(const lines *a, int64_t start)
 /* The forward pass computed y_i = x_i - log sum_j exp(x_j). */
 static inline real log_softmax_gradient(real y, real dy, real sum)
 {
-    return normal_or_zero(dy - EXP_OR_ZERO(y) * sum);
+    return normal_or_zero(dy - real_exp_or_zero(y) * sum);
 }
 
 /* A loop for each case: with `accumulated`, gcc 12 makes no vectors of doubles. */
@@ -116,7 +114,7 @@ static void exponentials(const lines *a, int64_t start, int64_t width, bool keep
         const real *x = a->x + start + i * a->axis.inner;
         real *restrict y = keep ? a->out + start + i * a->axis.inner : part;
         for (int64_t k = 0; k < width; k++) {
-            y[k] = EXP_OR_ZERO(x[k] - most[k]);
+            y[k] = real_exp_or_zero(x[k] - most[k]);
         }
         add_to_sums(y, width, sum);
     }
@@ -130,7 +128,7 @@ static void softmax_strip_forward(const lines *a, int64_t start, int64_t width)
     /* A quotient that is not a normal number is 0. */
     for (int64_t k = 0; k < width; k++) {
         scale[k] = (real)(1 / sum[k]);
-        least[k] = (real)(1.01 * SMALLEST * sum[k]);
+        least[k] = (real)(1.01 * smallest_normal * sum[k]);
     }
     for (int64_t i = 0; i < a->axis.size; i++) {
         real *y = a->out + start + i * a->axis.inner;

@@ -11,7 +11,7 @@ TG_DECLARE_KERNEL(tg_cumsum_forward);
 TG_DECLARE_KERNEL(tg_cumsum_backward);
 
 /* The lines that are summed at once. */
-#define TOGETHER 256
+enum { TOGETHER = 256 };
 
 typedef struct lines {
     const real *in; /* x, or dy */
@@ -31,7 +31,7 @@ static inline void add_row(const real *in, int64_t width, bool add, double *rest
 
 /* The lines whose values are side by side that are added at once: an addition waits for the one before it in its line,
  * and not for those of the others. */
-#define INTERLEAVED 4
+enum { INTERLEAVED = 4 };
 
 /* Adds `count` such lines from the first values on, or for the gradient from the last on. `count` is a constant. */
 static inline void add_side_by_side(const real *in, int64_t n, int count, bool backwards, bool add, real *out)

@@ -6,19 +6,18 @@
 #include "tensor/move.h"
 
 /* Fewer neighboring outputs than this are no row, and shorter runs of values are copied side by side. */
-#define MANY_OUTPUTS 16
-#define LONG_RUN 64
+enum { MANY_OUTPUTS = 16, LONG_RUN = 64 };
 
 /* The most values of a row that are copied at once if they are apart: during longer pieces the processor does not read
  * ahead. */
-#define PIECE 128
+enum { PIECE = 128 };
 
 /* The most rows whose sums are computed before they are added to those of all rows, so that the errors of long sums
  * stay small. */
-#define SUMMED_ROWS 128
+enum { SUMMED_ROWS = 128 };
 
 /* The most values of some rows: a second visit finds them in the processor's cache. */
-#define VALUES_IN_CACHE (1 << 15)
+enum { VALUES_IN_CACHE = 1 << 15 };
 
 /* ---- tiles ---- */
 
@@ -138,7 +137,7 @@ static void visit_tiles(const tg_outputs *o, int64_t first, int64_t length, tg_a
                    .reads_x = !scale || r->reducer->reads_x,
                    .writes_in_place = !scale || r->call->overwrite[0],
                    .buffer = buffer};
-    const bool has_type = r->dtype == REAL_DTYPE || (r->dtype == TG_U8 && r->reducer->reads_bytes);
+    const bool has_type = r->dtype == real_dtype || (r->dtype == TG_U8 && r->reducer->reads_bytes);
     l.is_in_place = !l.reads_x || (!r->part && has_type && tg_walk_stride(l.inner) == 1);
     const tg_cursor begin = tg_walk_begin(l.inner, by_columns ? o->begin : first);
     l.row = tg_walk_begin(l.outer, by_columns ? first : o->begin);

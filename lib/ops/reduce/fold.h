@@ -24,11 +24,10 @@
 
 /* The most outputs that are computed together, and the most values of a row that is copied; the values of a buffer,
  * which has four such rows. */
-#define FOLD 512
-#define BUFFER (4 * FOLD)
+enum { FOLD = 512, BUFFER = 4 * FOLD };
 
 /* Lanes of a row. Compilers unroll a loop over sixteen, and then compute one value after the other. */
-#define FOLD_LANES (2 * LANES)
+enum { FOLD_LANES = 2 * LANES };
 
 /* A call: the walks have the strides of x and, as the other strides, those of its gradient. */
 typedef struct tg_reduce_call {

@@ -6,7 +6,7 @@
 
 /* The most values of an output that are reduced in one go: longer ones are cut into blocks, and their results are
  * joined. The bits depend on it. */
-#define TG_REDUCE_BLOCK 16384
+enum { TG_REDUCE_BLOCK = 16384 };
 
 typedef struct tg_reduce_attributes {
     uint32_t reduced; /* one bit per axis */

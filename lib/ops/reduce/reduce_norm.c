@@ -20,7 +20,7 @@ TG_DECLARE_KERNEL(tg_norm_backward);
 static inline double exp_term(real x, double most, const tg_reduce_attributes *a)
 {
     (void)a;
-    return (double)EXP_OR_ZERO(x - (real)most);
+    return (double)real_exp_or_zero(x - (real)most);
 }
 
 static void add_exponentials(const tg_tile *tile, double *sum)
@@ -70,7 +70,7 @@ static void prepare_exponentials(tg_outputs *o, double *scale)
 static inline real exp_slope(real x, double scale, double y, const tg_reduce_attributes *a)
 {
     (void)a;
-    return (real)scale * EXP(x - (real)y);
+    return (real)scale * real_exp(x - (real)y);
 }
 
 static void differentiate_exponentials(const tg_tile *tile, real *dx)
@@ -137,7 +137,7 @@ static void add_powers(const tg_tile *tile, double *sum)
 static inline real size_key(real x, const tg_reduce_attributes *a)
 {
     (void)a;
-    return REAL(fabs)(x);
+    return real_fabs(x);
 }
 
 static void find_largest_size(const tg_tile *tile, double *most)
@@ -148,7 +148,7 @@ static void find_largest_size(const tg_tile *tile, double *most)
 static inline double tie_term(real x, double most, const tg_reduce_attributes *a)
 {
     (void)a;
-    return REAL(fabs)(x) == (real)most;
+    return real_fabs(x) == (real)most;
 }
 
 static void add_ties(const tg_tile *tile, double *sum)

@@ -22,7 +22,7 @@ TG_DECLARE_KERNEL(tg_avg_pool1d_forward);
 TG_DECLARE_KERNEL(tg_avg_pool1d_backward);
 
 /* The outputs that are computed at once. */
-#define POOL_PART 256
+enum { POOL_PART = 256 };
 
 typedef struct windows {
     pool_attributes a;
