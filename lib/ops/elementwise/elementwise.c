@@ -47,21 +47,13 @@ static inline void copy_integers(const tg_tensor *x, int64_t offset, int64_t str
     }
 }
 
-/* Copies a run of values to a chunk of this type. The strides that compilers vectorize are constants. */
+/* Copies a run of values to a chunk of this type. */
 static void copy_run(const tg_tensor *x, int64_t offset, int64_t stride, int64_t n, tg_dtype dtype, void *out)
 {
     if (dtype == TG_U8) {
-        switch (stride) {
-        case 1: copy_masks(x, offset, 1, n, out); break;
-        case 2: copy_masks(x, offset, 2, n, out); break;
-        default: copy_masks(x, offset, stride, n, out);
-        }
+        copy_masks(x, offset, stride, n, out);
     } else if (x->dtype != dtype) {
-        switch (stride) {
-        case 1: copy_integers(x, offset, 1, n, out); break;
-        case 2: copy_integers(x, offset, 2, n, out); break;
-        default: copy_integers(x, offset, stride, n, out);
-        }
+        copy_integers(x, offset, stride, n, out);
     } else {
         copy_to_row(out, (const word *)tg_values(x) + offset, stride, n);
     }

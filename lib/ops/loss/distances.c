@@ -51,14 +51,9 @@ static inline real mse_loss_gradient(real x, real t, real dy)
     return (x - t) * (2 * dy);
 }
 
-static inline real mse_loss_gradient_target(real x, real t, real dy)
-{
-    return -mse_loss_gradient(x, t, dy);
-}
-
 TG_LOOP(mse_loss_value_loop, mse_loss_value(a[i], b[i]));
 TG_LOOP(mse_loss_gradient_loop, mse_loss_gradient(a[i], b[i], dy[i]));
-TG_LOOP(mse_loss_gradient_target_loop, mse_loss_gradient_target(a[i], b[i], dy[i]));
+TG_LOOP(mse_loss_gradient_target_loop, -mse_loss_gradient(a[i], b[i], dy[i]));
 TG_ELEMENTWISE(tg_mse_loss_op, tg_loss_levels, mse_loss_value_loop, mse_loss_gradient_loop,
                mse_loss_gradient_target_loop, NULL, .op.name = "mse_loss", .op.shape = loss_shape,
                .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
@@ -81,14 +76,9 @@ static inline real l1_loss_gradient(real x, real t, real dy)
     return sign_of(x - t) * dy;
 }
 
-static inline real l1_loss_gradient_target(real x, real t, real dy)
-{
-    return -l1_loss_gradient(x, t, dy);
-}
-
 TG_LOOP(l1_loss_value_loop, l1_loss_value(a[i], b[i]));
 TG_LOOP(l1_loss_gradient_loop, l1_loss_gradient(a[i], b[i], dy[i]));
-TG_LOOP(l1_loss_gradient_target_loop, l1_loss_gradient_target(a[i], b[i], dy[i]));
+TG_LOOP(l1_loss_gradient_target_loop, -l1_loss_gradient(a[i], b[i], dy[i]));
 TG_ELEMENTWISE(tg_l1_loss_op, tg_loss_levels, l1_loss_value_loop, l1_loss_gradient_loop, l1_loss_gradient_target_loop,
                NULL, .op.name = "l1_loss", .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
                .op.backward_ignores_outputs = TG_OP_ALL);
@@ -114,14 +104,9 @@ static inline real smooth_l1_loss_gradient(real x, real t, real dy, double beta_
     return (beta > 0 && !(real_fabs(d) >= beta) ? d / beta : sign_of(d)) * dy;
 }
 
-static inline real smooth_l1_loss_gradient_target(real x, real t, real dy, double beta_option)
-{
-    return -smooth_l1_loss_gradient(x, t, dy, beta_option);
-}
-
 TG_LOOP(smooth_l1_loss_value_loop, smooth_l1_loss_value(a[i], b[i], p));
 TG_LOOP(smooth_l1_loss_gradient_loop, smooth_l1_loss_gradient(a[i], b[i], dy[i], p));
-TG_LOOP(smooth_l1_loss_gradient_target_loop, smooth_l1_loss_gradient_target(a[i], b[i], dy[i], p));
+TG_LOOP(smooth_l1_loss_gradient_target_loop, -smooth_l1_loss_gradient(a[i], b[i], dy[i], p));
 TG_ELEMENTWISE(tg_smooth_l1_loss_op, tg_loss_levels, smooth_l1_loss_value_loop, smooth_l1_loss_gradient_loop,
                smooth_l1_loss_gradient_target_loop, NULL, .op.name = "smooth_l1_loss", .op.shape = loss_shape,
                .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
@@ -160,14 +145,9 @@ static inline real huber_loss_gradient(real x, real t, real dy, double delta_opt
     return (d > delta ? delta : d < -delta ? -delta : d) * dy;
 }
 
-static inline real huber_loss_gradient_target(real x, real t, real dy, double delta_option)
-{
-    return -huber_loss_gradient(x, t, dy, delta_option);
-}
-
 TG_LOOP(huber_loss_value_loop, huber_loss_value(a[i], b[i], p));
 TG_LOOP(huber_loss_gradient_loop, huber_loss_gradient(a[i], b[i], dy[i], p));
-TG_LOOP(huber_loss_gradient_target_loop, huber_loss_gradient_target(a[i], b[i], dy[i], p));
+TG_LOOP(huber_loss_gradient_target_loop, -huber_loss_gradient(a[i], b[i], dy[i], p));
 TG_ELEMENTWISE(tg_huber_loss_op, tg_loss_levels, huber_loss_value_loop, huber_loss_gradient_loop,
                huber_loss_gradient_target_loop, NULL, .op.name = "huber_loss", .op.shape = loss_shape,
                .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
@@ -334,11 +314,6 @@ static inline real margin_ranking_loss_gradient_a(real a, real b, real t, real d
     return -t * dl;
 }
 
-static inline real margin_ranking_loss_gradient_b(real a, real b, real t, real dy, double margin)
-{
-    return -margin_ranking_loss_gradient_a(a, b, t, dy, margin);
-}
-
 static inline real margin_ranking_loss_gradient_target(real a, real b, real t, real dy, double margin)
 {
     real dl = -t * (a - b) + (real)margin >= 0 ? dy : 0;
@@ -347,7 +322,7 @@ static inline real margin_ranking_loss_gradient_target(real a, real b, real t, r
 
 TG_LOOP(margin_ranking_loss_value_loop, margin_ranking_loss_value(a[i], b[i], c[i], p));
 TG_LOOP(margin_ranking_loss_gradient_a_loop, margin_ranking_loss_gradient_a(a[i], b[i], c[i], dy[i], p));
-TG_LOOP(margin_ranking_loss_gradient_b_loop, margin_ranking_loss_gradient_b(a[i], b[i], c[i], dy[i], p));
+TG_LOOP(margin_ranking_loss_gradient_b_loop, -margin_ranking_loss_gradient_a(a[i], b[i], c[i], dy[i], p));
 TG_LOOP(margin_ranking_loss_gradient_target_loop, margin_ranking_loss_gradient_target(a[i], b[i], c[i], dy[i], p));
 TG_ELEMENTWISE(tg_margin_ranking_loss_op, tg_loss_levels, margin_ranking_loss_value_loop,
                margin_ranking_loss_gradient_a_loop, margin_ranking_loss_gradient_b_loop,

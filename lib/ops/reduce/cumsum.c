@@ -5,6 +5,7 @@
  *
  * Sums are in double. The values along the axis are a line; threads divide the lines. Follows torch.cumsum.
  */
+#include "base/least.h"
 #include "ops/kernel_real.h"
 
 TG_DECLARE_KERNEL(tg_cumsum_forward);
@@ -29,42 +30,17 @@ static inline void add_row(const real *in, int64_t width, bool add, double *rest
     }
 }
 
-/* The lines whose values are side by side that are added at once: an addition waits for the one before it in its line,
- * and not for those of the others. */
-enum { INTERLEAVED = 4 };
-
-/* Adds `count` such lines from the first values on, or for the gradient from the last on. `count` is a constant. */
-static inline void add_side_by_side(const real *in, int64_t n, int count, bool backwards, bool add, real *out)
-{
-    double sum[INTERLEAVED] = {0};
-    for (int64_t i = 0; i < n; i++) {
-        for (int line = 0; line < count; line++) {
-            const int64_t at = line * n + (backwards ? n - 1 - i : i);
-            sum[line] += (double)in[at];
-            out[at] = (add ? out[at] : 0) + (real)sum[line];
-        }
-    }
-}
-
-/* Adds lines in the same order. Neighboring ones are added together. */
+/* Adds lines from the first values on, or for the gradient from the last on. Neighboring ones are added together. */
 static inline void add_lines(const lines *a, int64_t begin, int64_t end, bool backwards)
 {
-    const bool add = !a->overwrite;
     const int64_t inner = a->axis.inner, n = a->axis.size;
     for (int64_t line = begin, width; line < end; line += width) {
         double sum[TOGETHER] = {0};
-        const int64_t start = line_offset(&a->axis, line), rest = inner - line % inner;
-        width = rest < TOGETHER ? rest : TOGETHER;
-        width = width < end - line ? width : end - line;
-        if (inner == 1 && end - line >= INTERLEAVED) {
-            width = INTERLEAVED;
-            add_side_by_side(a->in + start, n, INTERLEAVED, backwards, add, a->out + start);
-        } else if (inner == 1) {
-            add_side_by_side(a->in + start, n, 1, backwards, add, a->out + start);
-        }
-        for (int64_t i = 0; inner > 1 && i < n; i++) {
+        const int64_t start = line_offset(&a->axis, line);
+        width = least(least(inner - line % inner, TOGETHER), end - line);
+        for (int64_t i = 0; i < n; i++) {
             const int64_t at = start + (backwards ? n - 1 - i : i) * inner;
-            add_row(a->in + at, width, add, sum, a->out + at);
+            add_row(a->in + at, width, !a->overwrite, sum, a->out + at);
         }
     }
 }

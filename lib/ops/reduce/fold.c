@@ -356,11 +356,19 @@ void KERNEL(tg_reduce_walks)(tg_reduce_call *r, const tg_reducer *reducer)
     }
 }
 
-void KERNEL(tg_reduce_forward)(const tg_op_call *call, const tg_reducer *reducer)
+/* Returns the reducers of the op. */
+static const tg_reducers *reducers_of(const tg_op_call *call)
+{
+    const tg_reduce_op *op = (const tg_reduce_op *)call->op;
+    /* NOLINTNEXTLINE(misc-redundant-expression): TG_F32 in one of two compilations */
+    return (real_dtype == TG_F32 ? op->f32 : op->f64)[tg_level()];
+}
+
+void KERNEL(tg_reduce_forward)(const tg_op_call *call)
 {
     tg_reduce_call r = reduction_of(call);
     r.partials = call->scratch;
-    KERNEL(tg_reduce_walks)(&r, reducer);
+    KERNEL(tg_reduce_walks)(&r, reducers_of(call)->forward);
 }
 
 /* ---- backward ---- */
@@ -377,8 +385,11 @@ static void differentiate_outputs(void *context, int64_t begin, int64_t end)
     }
 }
 
-void KERNEL(tg_reduce_backward)(const tg_op_call *call, const tg_reducer *reducer)
+/* If the reducer has a function `reduce`, it computes the results before, in the scratch that tg_reduce_twice_shape
+ * declares. */
+void KERNEL(tg_reduce_backward)(const tg_op_call *call)
 {
+    const tg_reducer *reducer = reducers_of(call)->backward;
     tg_reduce_call r = reduction_of(call);
     r.reducer = reducer;
     if (reducer->reduce) {

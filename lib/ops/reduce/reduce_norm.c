@@ -9,11 +9,6 @@
 #include "ops/reduce/fold.h"
 #include "ops/reduce/p_norm.h"
 
-TG_DECLARE_KERNEL(tg_logsumexp_forward);
-TG_DECLARE_KERNEL(tg_logsumexp_backward);
-TG_DECLARE_KERNEL(tg_norm_forward);
-TG_DECLARE_KERNEL(tg_norm_backward);
-
 /* ---- logsumexp ---- */
 
 /* What is not a normal number is nothing beside the largest term, which is 1. */
@@ -82,16 +77,8 @@ static const tg_reducer exponentials_reducer = {
     .reduce = reduce_exponentials, .combine = combine_exponentials, .project = project_exponentials};
 static const tg_reducer exponentials_gradient = {
     .prepare = prepare_exponentials, .differentiate = differentiate_exponentials, .reads_x = true};
-
-void KERNEL(tg_logsumexp_forward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_forward)(call, &exponentials_reducer);
-}
-
-void KERNEL(tg_logsumexp_backward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_backward)(call, &exponentials_gradient);
-}
+TG_REDUCE_OP(tg_logsumexp_op, &exponentials_reducer, &exponentials_gradient, .op.name = "logsumexp",
+             .op.shape = tg_reduce_shape);
 
 /* ---- norm ---- */
 
@@ -238,76 +225,45 @@ static void differentiate_norm(const tg_tile *tile, real *dx)
     }
 }
 
-/* For finite p, and for INFINITY. */
-static const tg_reducer norm_reducer[2] = {
-    {.reduce = reduce_norm, .combine = combine_sums, .project = project_norm},
-    {.reduce = reduce_norm, .combine = combine_largest, .project = project_norm},
-};
-static const tg_reducer norm_gradient[2] = {
-    {.reduce = reduce_norm,
-     .combine = combine_sums,
-     .prepare = prepare_norm,
-     .differentiate = differentiate_norm,
-     .reads_x = true},
-    {.reduce = reduce_norm,
-     .combine = combine_largest,
-     .prepare = prepare_norm,
-     .differentiate = differentiate_norm,
-     .reads_x = true},
-};
-
-/* Returns whether the call is for p = INFINITY, as an index. */
-static inline int is_largest(const tg_op_call *call)
-{
-    return ((const tg_reduce_attributes *)call->attributes)->p == (double)INFINITY;
-}
-
-void KERNEL(tg_norm_forward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_forward)(call, &norm_reducer[is_largest(call)]);
-}
-
-void KERNEL(tg_norm_backward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_backward)(call, &norm_gradient[is_largest(call)]);
-}
-
 #ifdef TG_ONCE
-
-static const tg_op logsumexp_op = {
-    .name = "logsumexp",
-    .shape = tg_reduce_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_logsumexp_forward, tg_logsumexp_backward),
-    .accepts_layout = tg_any_layout,
-    .can_overwrite = true,
-};
-
 static bool norm_shape(tg_op_call *call)
 {
     double p = ((const tg_reduce_attributes *)call->attributes)->p;
     return (p > 0 || tg_op_fail(call, TG_ERROR_VALUE, "p %g; it must be above 0, or INFINITY", p)) &&
            (p < (double)INFINITY || tg_reduce_expect_values(call, "maximum")) && tg_reduce_twice_shape(call);
 }
+#endif
 
-static const tg_op norm_op = {
-    .name = "norm",
-    .shape = norm_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_norm_forward, tg_norm_backward),
-    .accepts_layout = tg_any_layout,
-    .can_overwrite = true,
-    .backward_ignores_outputs = TG_OP_ALL,
-};
+static const tg_reducer norm_reducer = {.reduce = reduce_norm, .combine = combine_sums, .project = project_norm};
+static const tg_reducer norm_gradient = {.reduce = reduce_norm,
+                                         .combine = combine_sums,
+                                         .prepare = prepare_norm,
+                                         .differentiate = differentiate_norm,
+                                         .reads_x = true};
+TG_REDUCE_OP(tg_norm_op, &norm_reducer, &norm_gradient, .op.name = "norm", .op.shape = norm_shape,
+             .op.backward_ignores_outputs = TG_OP_ALL);
+
+/* The same for p = INFINITY. */
+static const tg_reducer largest_reducer = {.reduce = reduce_norm, .combine = combine_largest, .project = project_norm};
+static const tg_reducer largest_gradient = {.reduce = reduce_norm,
+                                            .combine = combine_largest,
+                                            .prepare = prepare_norm,
+                                            .differentiate = differentiate_norm,
+                                            .reads_x = true};
+TG_REDUCE_OP(tg_largest_norm_op, &largest_reducer, &largest_gradient, .op.name = "norm", .op.shape = norm_shape,
+             .op.backward_ignores_outputs = TG_OP_ALL);
+
+#ifdef TG_ONCE
 
 tg_tensor *tg_logsumexp(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &logsumexp_op, x, axes, keep, (tg_reduce_attributes){.sign = 1});
+    return tg_reduce(t, &tg_logsumexp_op.op, x, axes, keep, (tg_reduce_attributes){.sign = 1});
 }
 
 tg_tensor *tg_norm(tg_tape *t, tg_tensor *x, double p, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &norm_op, x, axes, keep, (tg_reduce_attributes){.p = p});
+    const tg_reduce_op *op = p < (double)INFINITY ? &tg_norm_op : &tg_largest_norm_op;
+    return tg_reduce(t, &op->op, x, axes, keep, (tg_reduce_attributes){.p = p});
 }
 
 #endif

@@ -81,20 +81,6 @@ static inline void write_rows(const topk_lines *n, const real *x, const int32_t 
     }
 }
 
-/* The same for a group of SORT_LINES lines of which few values are needed. */
-static void sort_lines(const topk_lines *n, const real *x, sort_key order, real *y, int32_t *index)
-{
-    line_keys numbers[SORT_FEW];
-    first_of_lines(x, n->x.inner, n->x.size, n->k, order, numbers);
-    for (int64_t i = 0; i < n->k; i++) {
-        for (int64_t c = 0; c < SORT_LINES; c++) {
-            const int64_t number = numbers[i][c];
-            index[i * n->x.inner + c] = (int32_t)number;
-            y[i * n->x.inner + c] = x[number * n->x.inner + c];
-        }
-    }
-}
-
 static void sort_group(const topk_loop *loop, topk_group g, void *scratch)
 {
     const topk_lines *n = &loop->n;
@@ -103,10 +89,6 @@ static void sort_group(const topk_loop *loop, topk_group g, void *scratch)
     const real *x = (const real *)tg_values(loop->call->inputs[0]) + g.x;
     real *y = (real *)tg_values(loop->call->outputs[0]) + g.y;
     int32_t *index = (int32_t *)tg_values(loop->call->outputs[1]) + g.y;
-    if (g.lines == SORT_LINES && k <= SORT_FEW) {
-        sort_lines(n, x, order, y, index);
-        return;
-    }
     sort_entry *entries = scratch;
     real *copy = (real *)(entries + 2 * capacity);
     int32_t *positions = inner > 1 ? (int32_t *)(copy + n->width * size) : index;
