@@ -18,7 +18,7 @@ typedef struct lines {
     const real *in; /* x, or dy */
     real *out;      /* y, or dx */
     axis_split axis;
-    bool overwrite;
+    bool overwrite, backwards;
 } lines;
 
 /* Adds a value to each sum, and the sums to `out`, or writes them. */
@@ -31,49 +31,40 @@ static inline void add_row(const real *in, int64_t width, bool add, double *rest
 }
 
 /* Adds lines from the first values on, or for the gradient from the last on. Neighboring ones are added together. */
-static inline void add_lines(const lines *a, int64_t begin, int64_t end, bool backwards)
+static void sum_lines(void *context, int64_t begin, int64_t end)
 {
+    const lines *a = context;
     const int64_t inner = a->axis.inner, n = a->axis.size;
     for (int64_t line = begin, width; line < end; line += width) {
         double sum[TOGETHER] = {0};
         const int64_t start = line_offset(&a->axis, line);
         width = least(least(inner - line % inner, TOGETHER), end - line);
         for (int64_t i = 0; i < n; i++) {
-            const int64_t at = start + (backwards ? n - 1 - i : i) * inner;
+            const int64_t at = start + (a->backwards ? n - 1 - i : i) * inner;
             add_row(a->in + at, width, !a->overwrite, sum, a->out + at);
         }
     }
 }
 
-static void sum_lines(void *context, int64_t begin, int64_t end)
-{
-    add_lines(context, begin, end, false);
-}
-
-/* The forward pass computed y_i = sum_(j<=i) x_j. */
-static void gradient_of_lines(void *context, int64_t begin, int64_t end)
-{
-    add_lines(context, begin, end, true);
-}
-
-static void over_lines(const tg_op_call *call, const void *in, void *out, bool overwrite, loop_body *body)
+static void over_lines(const tg_op_call *call, const void *in, void *out, bool overwrite, bool backwards)
 {
     const tg_tensor *x = call->inputs[0];
     int axis = *(const int *)call->attributes;
-    lines a = {in, out, split_at_axis(x, axis), overwrite};
+    lines a = {in, out, split_at_axis(x, axis), overwrite, backwards};
     if (x->count > 0) {
-        tg_parallel_for(x->count / a.axis.size, 1 + TG_GRAIN / 8 / a.axis.size, body, &a);
+        tg_parallel_for(x->count / a.axis.size, 1 + TG_GRAIN / 8 / a.axis.size, sum_lines, &a);
     }
 }
 
 void KERNEL(tg_cumsum_forward)(const tg_op_call *call)
 {
-    over_lines(call, tg_values(call->inputs[0]), tg_values(call->outputs[0]), true, sum_lines);
+    over_lines(call, tg_values(call->inputs[0]), tg_values(call->outputs[0]), true, false);
 }
 
+/* The forward pass computed y_i = sum_(j<=i) x_j. */
 void KERNEL(tg_cumsum_backward)(const tg_op_call *call)
 {
-    over_lines(call, call->output_gradients[0], call->input_gradients[0], call->overwrite[0], gradient_of_lines);
+    over_lines(call, call->output_gradients[0], call->input_gradients[0], call->overwrite[0], true);
 }
 
 #ifdef TG_ONCE

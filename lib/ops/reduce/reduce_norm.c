@@ -82,7 +82,7 @@ TG_REDUCE_OP(tg_logsumexp_op, &exponentials_reducer, &exponentials_gradient, .op
 
 /* ---- norm ---- */
 
-/* The powers that are summed: the loops for p = 1, 2 and 3 have a constant p. */
+/* The powers that are summed: the loops for p = 1 and 2 have a constant p. */
 static inline double power_term(real x, double center, const tg_reduce_attributes *a)
 {
     (void)center;
@@ -101,12 +101,6 @@ static inline double square_term(real x, double center, const tg_reduce_attribut
     return tg_p_norm_add(0, (double)x, 2);
 }
 
-static inline double cube_term(real x, double center, const tg_reduce_attributes *a)
-{
-    (void)center, (void)a;
-    return tg_p_norm_add(0, (double)x, 3);
-}
-
 static void add_powers(const tg_tile *tile, double *sum)
 {
     const double p = tile->attributes->p;
@@ -114,8 +108,6 @@ static void add_powers(const tg_tile *tile, double *sum)
         add_tile_terms(tile, size_term, sum);
     } else if (p == 2) {
         add_tile_terms(tile, square_term, sum);
-    } else if (p == 3) {
-        add_tile_terms(tile, cube_term, sum);
     } else {
         add_tile_terms(tile, power_term, sum);
     }
@@ -207,19 +199,10 @@ static inline real scaled_slope(real x, double scale, double norm, const tg_redu
     return (real)(scale * (double)x);
 }
 
-static inline real cube_slope(real x, double scale, double norm, const tg_reduce_attributes *a)
-{
-    (void)a;
-    return (real)(scale * tg_p_norm_gradient((double)x, norm, 3, 1));
-}
-
 static void differentiate_norm(const tg_tile *tile, real *dx)
 {
-    const double p = tile->attributes->p;
-    if (p == 2) {
+    if (tile->attributes->p == 2) {
         write_slopes(tile, scaled_slope, dx);
-    } else if (p == 3) {
-        write_slopes(tile, cube_slope, dx);
     } else {
         write_slopes(tile, power_slope, dx);
     }

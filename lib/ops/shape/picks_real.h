@@ -38,8 +38,6 @@ static inline void pick_row(const picks *p, const int32_t *restrict ids, char *r
                 pick_one(action, size, x, k * step, values, k);
             }
         }
-    } else if (p->step == 0 && p->scale == 1) {
-        pick_values(ids, 1, 0, x, values, begin, end, action, size);
     } else {
         pick_values(ids, p->scale, p->step, x, values, begin, end, action, size);
     }
