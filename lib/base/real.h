@@ -6,6 +6,9 @@
  *
  *     void KERNEL(tg_square_forward)(const tg_op_call *call);
  *
+ * A function that exists for each dtype, but not for each level, is TYPED(name). Functions of numbers begin with
+ * `real_`: real_sqrt is sqrtf or sqrt.
+ *
  * Code that must exist only once (shape rules, descriptors, public functions) is below `#ifdef TG_ONCE`, which is
  * defined in the first pass only.
  *
@@ -25,57 +28,112 @@
 #include "math/log.h"
 
 #if defined TG_REAL_F32
-/* The name of a function that exists for each dtype, but not for each level. */
 #define TYPED(name) name##_f32
-#define KERNEL(name) LEVEL(name##_f32)
-typedef float real;
-/* A function of the C library: REAL(sqrt) is sqrtf or sqrt. */
 #define REAL(function) function##f
-/* e^x, e^x - 1 for x <= 0, tanh x, log x and, for x in [0,1], log(1 + x), for loops that the compiler vectorizes. */
-#define EXP(x) tg_exp_f32(x)
-#define EXPM1(x) tg_expm1_f32(x)
-#define TANH(x) tg_tanh_f32(x)
-#define LOG(x) tg_log_f32(x)
-#define LOG1P(x) tg_log1p_f32(x)
-/* The smallest normal number. */
-#define SMALLEST FLT_MIN
-#define REAL_DTYPE TG_F32
+typedef float real;
 #elif defined TG_REAL_F64
 #define TYPED(name) name##_f64
-#define KERNEL(name) LEVEL(name##_f64)
-typedef double real;
 #define REAL(function) function
-#define EXP(x) tg_exp_f64(x)
-#define EXPM1(x) tg_expm1_f64(x)
-#define TANH(x) tg_tanh_f64(x)
-#define LOG(x) tg_log_f64(x)
-#define LOG1P(x) tg_log1p_f64(x)
-#define SMALLEST DBL_MIN
-#define REAL_DTYPE TG_F64
+typedef double real;
 #else
 #error "compile with TG_REAL_F32 or with TG_REAL_F64"
 #endif
 
-/* e^x, or 0 where that is not a normal number. */
-#define EXP_OR_ZERO(x) TYPED(tg_exp_or_zero)(x)
+#if defined TG_LEVEL_AVX2 && defined TG_REAL_F32
+#define KERNEL(name) name##_f32_avx2
+#elif defined TG_LEVEL_AVX2
+#define KERNEL(name) name##_f64_avx2
+#elif defined TG_LEVEL_AVX512 && defined TG_REAL_F32
+#define KERNEL(name) name##_f32_avx512
+#elif defined TG_LEVEL_AVX512
+#define KERNEL(name) name##_f64_avx512
+#elif defined TG_REAL_F32
+#define KERNEL(name) name##_f32
+#else
+#define KERNEL(name) name##_f64
+#endif
+
+static const real smallest_normal = sizeof(real) == sizeof(float) ? (real)FLT_MIN : (real)DBL_MIN;
+
+/* ---- functions of the C library ---- */
+
+static inline real real_fabs(real x)
+{
+    return REAL(fabs)(x);
+}
+
+static inline real real_sqrt(real x)
+{
+    return REAL(sqrt)(x);
+}
+
+static inline real real_floor(real x)
+{
+    return REAL(floor)(x);
+}
+
+static inline real real_nearbyint(real x)
+{
+    return REAL(nearbyint)(x);
+}
+
+static inline real real_fma(real a, real b, real c)
+{
+    return REAL(fma)(a, b, c);
+}
+
+/* ---- functions for loops that the compiler vectorizes (math/exp.h, math/log.h) ---- */
+
+static inline real real_exp(real x)
+{
+    return TYPED(tg_exp)(x);
+}
+
+/* Returns e^x - 1 for x <= 0. */
+static inline real real_expm1(real x)
+{
+    return TYPED(tg_expm1)(x);
+}
+
+static inline real real_tanh(real x)
+{
+    return TYPED(tg_tanh)(x);
+}
+
+static inline real real_log(real x)
+{
+    return TYPED(tg_log)(x);
+}
+
+/* Returns log(1 + x) for x in [0,1]. */
+static inline real real_log1p(real x)
+{
+    return TYPED(tg_log1p)(x);
+}
+
+/* Returns e^x, or 0 where that is not a normal number. */
+static inline real real_exp_or_zero(real x)
+{
+    return TYPED(tg_exp_or_zero)(x);
+}
 
 /* Returns e^x / (1 + e^x), for negative x as it stands, else divided by e^x: so no power of e overflows. */
 static inline real sigmoid_of(real x)
 {
-    real e = EXP_OR_ZERO(-REAL(fabs)(x));
+    real e = real_exp_or_zero(-real_fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
 }
 
 /* Returns log(1 + e^-|x|). */
 static inline real softplus_tail(real x)
 {
-    return LOG1P(EXP_OR_ZERO(-REAL(fabs)(x)));
+    return real_log1p(real_exp_or_zero(-real_fabs(x)));
 }
 
 /* Returns x, or 0 if it is subnormal: for values that a matrix product reads next. */
 static inline real normal_or_zero(real x)
 {
-    return REAL(fabs)(x) < SMALLEST ? 0 : x;
+    return real_fabs(x) < smallest_normal ? 0 : x;
 }
 
 #if defined TG_REAL_F32 && !defined TG_LEVEL_AVX2 && !defined TG_LEVEL_AVX512

@@ -20,17 +20,19 @@ typedef void tg_kernel(const tg_op_call *call);
 
 /* Initializes the kernels of a tg_op: TG_KERNELS(tg_embedding_forward, tg_embedding_backward), with TG_NO_KERNEL for
  * one that does not exist; TG_WIDE_KERNELS those of a file that AVX-512 has, too. */
-#define TG_KERNELS(forward, backward) TG_KERNELS_UP_TO(avx2, forward, backward)
-#define TG_WIDE_KERNELS(forward, backward) TG_KERNELS_UP_TO(avx512, forward, backward)
+#define TG_KERNELS(f, b)                                  \
+    .f32 = {f##_f32, b##_f32}, .f64 = {f##_f64, b##_f64}, \
+    .levels = (const tg_op_kernels[TG_LEVELS][2])TG_KERNELS_UP_TO(avx2, f, b)
+#define TG_WIDE_KERNELS(f, b)                             \
+    .f32 = {f##_f32, b##_f32}, .f64 = {f##_f64, b##_f64}, \
+    .levels = (const tg_op_kernels[TG_LEVELS][2])TG_KERNELS_UP_TO(avx512, f, b)
 #if TG_LEVELS == 1
-#define TG_KERNELS_UP_TO(highest, f, b)                                                                 \
-    .f32 = {f##_f32, b##_f32}, .f64 = {f##_f64, b##_f64}, .levels = (const tg_op_kernels[TG_LEVELS][2]) \
-    {                                                                                                   \
-        {{f##_f32, b##_f32}, {f##_f64, b##_f64}},                                                       \
+#define TG_KERNELS_UP_TO(highest, f, b)           \
+    {                                             \
+        {{f##_f32, b##_f32}, {f##_f64, b##_f64}}, \
     }
 #else
 #define TG_KERNELS_UP_TO(highest, f, b)                                                                         \
-    .f32 = {f##_f32, b##_f32}, .f64 = {f##_f64, b##_f64}, .levels = (const tg_op_kernels[TG_LEVELS][2])         \
     {                                                                                                           \
         {{f##_f32, b##_f32}, {f##_f64, b##_f64}}, {{f##_f32_avx2, b##_f32_avx2}, {f##_f64_avx2, b##_f64_avx2}}, \
             {{f##_f32_##highest, b##_f32_##highest}, {f##_f64_##highest, b##_f64_##highest}},                   \

@@ -2,7 +2,7 @@
 #ifndef TG_OPS_LANE_SUMS_H
 #define TG_OPS_LANE_SUMS_H
 
-#define LANES 16
+enum { LANES = 16 };
 
 static inline double sum_of_lanes(const double lane[LANES])
 {

@@ -144,7 +144,7 @@ static inline double row_squared_distance(const real *a, const real *b, double e
 static inline void row_exp(const real *x, int64_t n, real shift, real *out)
 {
     for (int64_t i = 0; i < n; i++) {
-        out[i] = EXP_OR_ZERO(x[i] - shift);
+        out[i] = real_exp_or_zero(x[i] - shift);
     }
 }
 
@@ -165,7 +165,7 @@ static inline tg_softmax_row softmax_row(const real *x, int64_t n, real *out)
 /* Divides positive values by their sum. A quotient that is not a normal number is 0. */
 static inline void row_normalize(real *x, int64_t n, double sum)
 {
-    const real inverse = (real)(1 / sum), least = (real)(1.01 * SMALLEST * sum);
+    const real inverse = (real)(1 / sum), least = (real)(1.01 * smallest_normal * sum);
     for (int64_t i = 0; i < n; i++) {
         x[i] = (x[i] < least ? 0 : x[i]) * inverse;
     }

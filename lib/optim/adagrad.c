@@ -22,7 +22,7 @@ void KERNEL(tg_adagrad_update)(const tg_optim_factors *factors, void *theta, con
     for (int64_t i = 0; i < count; i++) {
         real total = weight_decay != 0 ? g[i] + weight_decay * x[i] : g[i];
         s[i] += total * total;
-        x[i] -= step * (total / (REAL(sqrt)(s[i]) + eps));
+        x[i] -= step * (total / (real_sqrt(s[i]) + eps));
     }
 }
 

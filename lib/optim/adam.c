@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) void update(const tg_optim_factors 
         if (largest) {
             square = largest[i] = square < largest[i] ? largest[i] : square;
         }
-        x[i] = before - step_size * mean / (quotient(REAL(sqrt)(square), &correction) + eps);
+        x[i] = before - step_size * mean / (quotient(real_sqrt(square), &correction) + eps);
     }
 }
 

@@ -59,7 +59,7 @@ static bool any_needs_replay(const real_gap *g, const real *m, const real *v, in
 /* `count` is a constant in each call. */
 static inline __attribute__((always_inline)) real made_up(int count, const real_gap *g, real x, real m, real v)
 {
-    const real inverse = 1 / (REAL(sqrt)(v) + g->offset), p = g->offset * inverse;
+    const real inverse = 1 / (real_sqrt(v) + g->offset), p = g->offset * inverse;
     real sum = g->terms[count - 1];
     for (int k = count - 2; k >= 0; k--) {
         sum = g->terms[k] - p * sum;
@@ -85,7 +85,7 @@ static real replayed(const tg_adam_gap *missed, real x, real m, real v)
         const tg_logged_step *step = &missed->log[(missed->first_step + i) & missed->mask];
         m *= beta1;
         v *= beta2;
-        x = x * (real)step->decay_factor - (real)step->step_size * m / (REAL(sqrt)(v) / (real)step->correction + eps);
+        x = x * (real)step->decay_factor - (real)step->step_size * m / (real_sqrt(v) / (real)step->correction + eps);
     }
     return x * (real)(missed->end / missed->log[(missed->first_step + missed->steps - 1) & missed->mask].decay);
 }

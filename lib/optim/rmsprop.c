@@ -31,7 +31,7 @@ void KERNEL(tg_rmsprop_update)(const tg_optim_factors *factors, void *theta, con
             a[i] += one_minus_alpha * (total - a[i]);
             square -= a[i] * a[i];
         }
-        real direction = total / (REAL(sqrt)(square) + eps);
+        real direction = total / (real_sqrt(square) + eps);
         if (b) {
             direction = b[i] = momentum * b[i] + direction;
         }

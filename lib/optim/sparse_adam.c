@@ -24,7 +24,7 @@ void KERNEL(tg_sparse_adam_update)(const tg_optim_factors *factors, void *theta,
     for (int64_t i = 0; i < count; i++) {
         m[i] += (g[i] - m[i]) * one_minus_beta1;
         v[i] += (g[i] * g[i] - v[i]) * one_minus_beta2;
-        x[i] -= step * (m[i] / (REAL(sqrt)(v[i]) + eps));
+        x[i] -= step * (m[i] / (real_sqrt(v[i]) + eps));
     }
 }
 

@@ -7,7 +7,7 @@
 static inline real multiply_add(real a, real b, real c)
 {
 #if defined TG_HAS_FMA
-    return REAL(fma)(a, b, c);
+    return real_fma(a, b, c);
 #else
     return a * b + c;
 #endif

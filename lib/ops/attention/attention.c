@@ -37,7 +37,7 @@ static void add_scores(const attention *a, real *scores, int64_t n, running_row 
     most = most > r->most ? most : r->most;
     real shift = most == -(real)INFINITY ? 0 : most; /* scores of -inf alone give weights of 0 */
     row_exp(scores, n, shift, scores);
-    real correction = EXP_OR_ZERO(r->most - shift);
+    real correction = real_exp_or_zero(r->most - shift);
     for (int64_t c = 0; correction != 1 && c < a->width; c++) {
         y[c] *= correction;
     }

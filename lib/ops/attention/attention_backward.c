@@ -75,7 +75,7 @@ static void gradient_of_tile(const attention *a, const attention_block *b, const
         drop(a, b, i, first, n, drow);
         score_row(a, b, i, first, n, row);
         for (int64_t j = 0; j < n; j++) {
-            row[j] = EXP_OR_ZERO(row[j] - most - log_sum);
+            row[j] = real_exp_or_zero(row[j] - most - log_sum);
             drow[j] = normal_or_zero(row[j] * (drow[j] - r[i]));
         }
         if (g->dbias) {

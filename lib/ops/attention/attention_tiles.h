@@ -20,9 +20,11 @@
 
 /* The most rows of a tile, and the most values. Forward visits a few tiles together, because softmax and the product
  * with the values take less time for long rows. */
-#define ATTENTION_TILE 64
-#define TILE_VALUES (ATTENTION_TILE * ATTENTION_TILE)
-#define TILES_TOGETHER (16 / (int)sizeof(real))
+enum {
+    ATTENTION_TILE = 64,
+    TILE_VALUES = ATTENTION_TILE * ATTENTION_TILE,
+    TILES_TOGETHER = 16 / (int)sizeof(real),
+};
 
 /* One call. The saved memory holds the maximum of each row, then the logarithm of its sum, and then, with dropout, one
  * bit per weight. */

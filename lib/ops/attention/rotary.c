@@ -134,7 +134,7 @@ void KERNEL(tg_rotary_backward)(const tg_op_call *call)
 #ifdef TG_ONCE
 
 /* A double holds every position up to this one exactly. */
-#define LAST_POSITION ((int64_t)1 << 53)
+static const int64_t last_position = (int64_t)1 << 53;
 
 static bool rotary_shape(tg_op_call *call)
 {
@@ -148,7 +148,7 @@ static bool rotary_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s; it must be (..,T,D) with an even D",
                           tg_shape_format(tg_shape_of(x), text));
     }
-    if (a->start < 0 || a->start > LAST_POSITION - x->shape[x->rank - 2]) {
+    if (a->start < 0 || a->start > last_position - x->shape[x->rank - 2]) {
         return tg_op_fail(call, TG_ERROR_RANGE, "%lld positions from %lld on; they must be from 0 to 2^53",
                           (long long)x->shape[x->rank - 2], (long long)a->start);
     }

@@ -11,7 +11,7 @@
 #include "ops/kernel.h"
 #include "ops/linear_algebra/matrices.h"
 
-#define ROW_BLOCK 128
+enum { ROW_BLOCK = 128 };
 
 typedef struct row_block {
     int64_t batches, queries, keys, width; /* the number of matrices, T, S, D */

@@ -16,34 +16,26 @@ static tg_tensor *apply_with(tg_tape *t, const tg_elementwise *op, tg_tensor *x,
 #endif
 
 /* y = tanh x, dx += dy (1 - y^2) */
-static inline real tanh_value(real x)
-{
-    return TANH(x);
-}
-
 static inline real tanh_gradient(real y, real dy)
 {
     return dy * (1 - y * y);
 }
 
-TG_LOOP(tanh_value_loop, tanh_value(a[i]));
+TG_LOOP(tanh_value_loop, real_tanh(a[i]));
 TG_LOOP(tanh_gradient_loop, tanh_gradient(y[i], dy[i]));
-TG_FUNCTION_OF_ONE(tg_tanh, tg_tanh_op, "tanh", TG_OP_ALL, 0, tanh_value_loop, tanh_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_tanh, tg_tanh_op, tanh_value_loop, tanh_gradient_loop, .op.name = "tanh",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = 1 / (1 + e^-x), which is sigmoid_of (base/real.h); dx += dy y (1 - y) */
-static inline real sigmoid_value(real x)
-{
-    return sigmoid_of(x);
-}
-
 static inline real sigmoid_gradient(real y, real dy)
 {
     return normal_or_zero(dy * y * (1 - y));
 }
 
-TG_LOOP(sigmoid_value_loop, sigmoid_value(a[i]));
+TG_LOOP(sigmoid_value_loop, sigmoid_of(a[i]));
 TG_LOOP(sigmoid_gradient_loop, sigmoid_gradient(y[i], dy[i]));
-TG_FUNCTION_OF_ONE(tg_sigmoid, tg_sigmoid_op, "sigmoid", TG_OP_ALL, 0, sigmoid_value_loop, sigmoid_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_sigmoid, tg_sigmoid_op, sigmoid_value_loop, sigmoid_gradient_loop, .op.name = "sigmoid",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = max(x, 0), dx += dy where not x <= 0. -0 stays -0, although LLVM 14 makes WebAssembly's max of `x < 0 ? 0 : x`,
  * and so 0 of it: the comparison is with the largest number below 0. */
@@ -60,7 +52,8 @@ static inline real relu_gradient(real y, real dy)
 
 TG_LOOP(relu_value_loop, relu_value(a[i]));
 TG_LOOP(relu_gradient_loop, relu_gradient(y[i], dy[i]));
-TG_FUNCTION_OF_ONE(tg_relu, tg_relu_op, "relu", TG_OP_ALL, 0, relu_value_loop, relu_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_relu, tg_relu_op, relu_value_loop, relu_gradient_loop, .op.name = "relu",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = x where x > 0, else slope x; dx += dy where x > 0, else slope dy */
 static inline real leaky_relu_value(real x, double slope)
@@ -75,9 +68,9 @@ static inline real leaky_relu_gradient(real x, real dy, double slope)
 
 TG_LOOP(leaky_relu_value_loop, leaky_relu_value(a[i], p));
 TG_LOOP(leaky_relu_gradient_loop, leaky_relu_gradient(a[i], dy[i], p));
-TG_ELEMENTWISE(tg_leaky_relu_op, tg_elementwise_forward, tg_elementwise_backward, leaky_relu_value_loop,
-               leaky_relu_gradient_loop, NULL, NULL, .op.name = "leaky_relu", .op.shape = tg_elementwise_shape,
-               .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_leaky_relu_op, tg_elementwise_levels, leaky_relu_value_loop, leaky_relu_gradient_loop, NULL, NULL,
+               .op.name = "leaky_relu", .op.shape = tg_elementwise_shape, .op.input_names = {"x"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_leaky_relu(tg_tape *t, tg_tensor *x, double slope)
@@ -90,28 +83,29 @@ tg_tensor *tg_leaky_relu(tg_tape *t, tg_tensor *x, double slope)
  * Follows Hendrycks and Gimpel 2016. */
 static inline real gelu_value(real x)
 {
-    real density, tail = TYPED(tg_normal_tail)(REAL(fabs)(x), &density);
+    real density, tail = TYPED(tg_normal_tail)(real_fabs(x), &density);
     return x * (x < 0 ? tail : 1 - tail);
 }
 
 static inline real gelu_gradient(real x, real dy)
 {
-    real density, tail = TYPED(tg_normal_tail)(REAL(fabs)(x), &density);
+    real density, tail = TYPED(tg_normal_tail)(real_fabs(x), &density);
     return normal_or_zero(dy * ((x < 0 ? tail : 1 - tail) + x * density));
 }
 
 TG_LOOP(gelu_value_loop, gelu_value(a[i]));
 TG_LOOP(gelu_gradient_loop, gelu_gradient(a[i], dy[i]));
-TG_FUNCTION_OF_ONE(tg_gelu, tg_gelu_op, "gelu", 0, TG_OP_ALL, gelu_value_loop, gelu_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_gelu, tg_gelu_op, gelu_value_loop, gelu_gradient_loop, .op.name = "gelu",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x/2 (1 + tanh u) = x s, dx += dy (s + x s (1 - s) 2 u'), with s = sigmoid(2 u) and
  * u = sqrt(2/pi) (x + 0.044715 x^3). */
-#define SQRT_2_OVER_PI ((real)0.79788456080286535588)
+static const real sqrt_2_over_pi = (real)0.79788456080286535588;
 
 /* Returns s = (1 + tanh u) / 2 as sigmoid(2 u): this takes one exp, and loses no digits where tanh u is close to -1. */
 static inline real gelu_gate(real x)
 {
-    return sigmoid_of(2 * SQRT_2_OVER_PI * (x + (real)0.044715 * x * x * x));
+    return sigmoid_of(2 * sqrt_2_over_pi * (x + (real)0.044715 * x * x * x));
 }
 
 static inline real gelu_tanh_value(real x)
@@ -122,14 +116,14 @@ static inline real gelu_tanh_value(real x)
 static inline real gelu_tanh_gradient(real x, real dy)
 {
     real s = gelu_gate(x);
-    real du = 2 * SQRT_2_OVER_PI * (1 + 3 * (real)0.044715 * x * x);
+    real du = 2 * sqrt_2_over_pi * (1 + 3 * (real)0.044715 * x * x);
     return normal_or_zero(dy * (s + x * s * (1 - s) * du));
 }
 
 TG_LOOP(gelu_tanh_value_loop, gelu_tanh_value(a[i]));
 TG_LOOP(gelu_tanh_gradient_loop, gelu_tanh_gradient(a[i], dy[i]));
-TG_FUNCTION_OF_ONE(tg_gelu_tanh, tg_gelu_tanh_op, "gelu_tanh", 0, TG_OP_ALL, gelu_tanh_value_loop,
-                   gelu_tanh_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_gelu_tanh, tg_gelu_tanh_op, gelu_tanh_value_loop, gelu_tanh_gradient_loop, .op.name = "gelu_tanh",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x s, dx += dy s (1 + x (1 - s)), s = sigmoid(x) */
 static inline real silu_value(real x)
@@ -145,24 +139,24 @@ static inline real silu_gradient(real x, real dy)
 
 TG_LOOP(silu_value_loop, silu_value(a[i]));
 TG_LOOP(silu_gradient_loop, silu_gradient(a[i], dy[i]));
-TG_FUNCTION_OF_ONE(tg_silu, tg_silu_op, "silu", 0, TG_OP_ALL, silu_value_loop, silu_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_silu, tg_silu_op, silu_value_loop, silu_gradient_loop, .op.name = "silu",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x where x > 0, else alpha (e^x - 1); dx += dy alpha e^x where x <= 0, else dy. Follows Clevert et al. 2016. */
 static inline real elu_value(real x, double alpha)
 {
-    return x > 0 ? x : (real)alpha * EXPM1(x);
+    return x > 0 ? x : (real)alpha * real_expm1(x);
 }
 
 static inline real elu_gradient(real x, real dy, double alpha)
 {
-    return x <= 0 ? normal_or_zero(dy * (real)alpha * EXP(x)) : dy; /* dy passes at a NaN */
+    return x <= 0 ? normal_or_zero(dy * (real)alpha * real_exp(x)) : dy; /* dy passes at a NaN */
 }
 
 TG_LOOP(elu_value_loop, elu_value(a[i], p));
 TG_LOOP(elu_gradient_loop, elu_gradient(a[i], dy[i], p));
-TG_ELEMENTWISE(tg_elu_op, tg_elementwise_forward, tg_elementwise_backward, elu_value_loop, elu_gradient_loop, NULL,
-               NULL, .op.name = "elu", .op.shape = tg_elementwise_shape, .op.input_names = {"x"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_elu_op, tg_elementwise_levels, elu_value_loop, elu_gradient_loop, NULL, NULL, .op.name = "elu",
+               .op.shape = tg_elementwise_shape, .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_elu(tg_tape *t, tg_tensor *x, double alpha)
@@ -184,7 +178,7 @@ static inline real softplus_value(real x, double beta_option, double threshold_o
 static inline real softplus_gradient(real x, real dy, double beta_option, double threshold_option)
 {
     const real beta = (real)beta_option, threshold = (real)threshold_option;
-    return x * beta > threshold ? dy : normal_or_zero(dy / (1 + EXP(-x * beta)));
+    return x * beta > threshold ? dy : normal_or_zero(dy / (1 + real_exp(-x * beta)));
 }
 
 #ifdef TG_ONCE
@@ -201,9 +195,9 @@ static bool softplus_shape(tg_op_call *call)
 
 TG_LOOP(softplus_value_loop, softplus_value(a[i], p, q));
 TG_LOOP(softplus_gradient_loop, softplus_gradient(a[i], dy[i], p, q));
-TG_ELEMENTWISE(tg_softplus_op, tg_elementwise_forward, tg_elementwise_backward, softplus_value_loop,
-               softplus_gradient_loop, NULL, NULL, .op.name = "softplus", .op.shape = softplus_shape,
-               .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_softplus_op, tg_elementwise_levels, softplus_value_loop, softplus_gradient_loop, NULL, NULL,
+               .op.name = "softplus", .op.shape = softplus_shape, .op.input_names = {"x"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_softplus(tg_tape *t, tg_tensor *x, double beta, double threshold)
@@ -220,10 +214,11 @@ static inline real log_sigmoid_value(real x)
 
 static inline real log_sigmoid_gradient(real x, real dy)
 {
-    return normal_or_zero(dy / (1 + EXP(x)));
+    return normal_or_zero(dy / (1 + real_exp(x)));
 }
 
 TG_LOOP(log_sigmoid_value_loop, log_sigmoid_value(a[i]));
 TG_LOOP(log_sigmoid_gradient_loop, log_sigmoid_gradient(a[i], dy[i]));
-TG_FUNCTION_OF_ONE(tg_log_sigmoid, tg_log_sigmoid_op, "log_sigmoid", 0, TG_OP_ALL, log_sigmoid_value_loop,
-                   log_sigmoid_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_log_sigmoid, tg_log_sigmoid_op, log_sigmoid_value_loop, log_sigmoid_gradient_loop,
+                   .op.name = "log_sigmoid", .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_outputs = TG_OP_ALL);

@@ -19,7 +19,9 @@ static inline real add_value(real a, real b)
 }
 
 TG_LOOP(add_value_loop, add_value(a[i], b[i]));
-TG_FUNCTION_OF_TWO(tg_add, tg_add_op, "add", TG_OP_ALL, TG_OP_ALL, 3, add_value_loop, pass_gradient, pass_gradient);
+TG_FUNCTION_OF_TWO(tg_add, tg_add_op, add_value_loop, pass_gradient, pass_gradient, .op.name = "add",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
+                   .op.backward_ignores_outputs = TG_OP_ALL, .op.passes_gradient = 3);
 
 /* y = a - b, da += dy, db += -dy */
 static inline real sub_value(real a, real b)
@@ -34,8 +36,9 @@ static inline real sub_gradient_b(real dy)
 
 TG_LOOP(sub_value_loop, sub_value(a[i], b[i]));
 TG_LOOP(sub_gradient_b_loop, sub_gradient_b(dy[i]));
-TG_FUNCTION_OF_TWO(tg_sub, tg_sub_op, "sub", TG_OP_ALL, TG_OP_ALL, 1, sub_value_loop, pass_gradient,
-                   sub_gradient_b_loop);
+TG_FUNCTION_OF_TWO(tg_sub, tg_sub_op, sub_value_loop, pass_gradient, sub_gradient_b_loop, .op.name = "sub",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
+                   .op.backward_ignores_outputs = TG_OP_ALL, .op.passes_gradient = 1);
 
 /* y = a b, da += dy b, db += dy a */
 static inline real mul_value(real a, real b)
@@ -56,7 +59,8 @@ static inline real mul_gradient_b(real a, real dy)
 TG_LOOP(mul_value_loop, mul_value(a[i], b[i]));
 TG_LOOP(mul_gradient_a_loop, mul_gradient_a(b[i], dy[i]));
 TG_LOOP(mul_gradient_b_loop, mul_gradient_b(a[i], dy[i]));
-TG_FUNCTION_OF_TWO(tg_mul, tg_mul_op, "mul", 0, TG_OP_ALL, 0, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop);
+TG_FUNCTION_OF_TWO(tg_mul, tg_mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop, .op.name = "mul",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = a / b, da += dy / b, db += -dy y / b */
 static inline real div_value(real a, real b)
@@ -77,15 +81,11 @@ static inline real div_gradient_b(real b, real y, real dy)
 TG_LOOP(div_value_loop, div_value(a[i], b[i]));
 TG_LOOP(div_gradient_a_loop, div_gradient_a(b[i], dy[i]));
 TG_LOOP(div_gradient_b_loop, div_gradient_b(b[i], y[i], dy[i]));
-TG_FUNCTION_OF_TWO(tg_div, tg_div_op, "div", 1, 0, 0, div_value_loop, div_gradient_a_loop, div_gradient_b_loop);
+TG_FUNCTION_OF_TWO(tg_div, tg_div_op, div_value_loop, div_gradient_a_loop, div_gradient_b_loop, .op.name = "div",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = 1);
 
 /* y = a^b, da += dy (b a^(b-1)), db += dy (y log a). As in torch, da is 0 where b = 0, and db where a = 0 and
  * b >= 0. */
-static inline real pow_value(real a, real b)
-{
-    return TYPED(tg_pow)(a, b);
-}
-
 static inline real pow_gradient_a(real a, real b, real dy)
 {
     return b == 0 ? 0 : dy * (b * TYPED(tg_pow)(a, b - 1));
@@ -93,19 +93,20 @@ static inline real pow_gradient_a(real a, real b, real dy)
 
 static inline real pow_gradient_b(real a, real b, real y, real dy)
 {
-    return a == 0 && b >= 0 ? 0 : dy * (y * LOG(a));
+    return a == 0 && b >= 0 ? 0 : dy * (y * real_log(a));
 }
 
-TG_LOOP(pow_value_loop, pow_value(a[i], b[i]));
+TG_LOOP(pow_value_loop, TYPED(tg_pow)(a[i], b[i]));
 TG_LOOP(pow_gradient_a_loop, pow_gradient_a(a[i], b[i], dy[i]));
 TG_LOOP(pow_gradient_b_loop, pow_gradient_b(a[i], b[i], y[i], dy[i]));
-TG_FUNCTION_OF_TWO(tg_pow, tg_pow_op, "pow", 0, 0, 0, pow_value_loop, pow_gradient_a_loop, pow_gradient_b_loop);
+TG_FUNCTION_OF_TWO(tg_pow, tg_pow_op, pow_value_loop, pow_gradient_a_loop, pow_gradient_b_loop, .op.name = "pow",
+                   .op.shape = tg_elementwise_shape);
 
 /* The same if b is a number: the powers that torch computes by multiplication or a square root, which differs from pow
  * for -inf and -0. */
 static void powers(const real *x, int64_t n, real b, real *out)
 {
-    const real size = REAL(fabs)(b);
+    const real size = real_fabs(b);
     if (b == 0 || size == 1 || size == 2 || b == 3) {
         for (int64_t i = 0; i < n; i++) { /* a product with 1 changes nothing */
             real power = (size >= 1 ? x[i] : 1) * (size >= 2 ? x[i] : 1) * (size >= 3 ? x[i] : 1);
@@ -113,7 +114,7 @@ static void powers(const real *x, int64_t n, real b, real *out)
         }
     } else if (size == (real)0.5) {
         for (int64_t i = 0; i < n; i++) {
-            out[i] = b < 0 ? 1 / REAL(sqrt)(x[i]) : REAL(sqrt)(x[i]);
+            out[i] = b < 0 ? 1 / real_sqrt(x[i]) : real_sqrt(x[i]);
         }
     } else {
         for (int64_t i = 0; i < n; i++) {
@@ -140,9 +141,9 @@ static void pow_scalar_gradient_loop(const tg_chunk *k)
     }
 }
 
-TG_ELEMENTWISE(tg_pow_scalar_op, tg_elementwise_forward, tg_elementwise_backward, pow_scalar_value_loop,
-               pow_scalar_gradient_loop, NULL, NULL, .op.name = "pow_scalar", .op.shape = tg_elementwise_shape,
-               .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_pow_scalar_op, tg_elementwise_levels, pow_scalar_value_loop, pow_scalar_gradient_loop, NULL, NULL,
+               .op.name = "pow_scalar", .op.shape = tg_elementwise_shape, .op.input_names = {"x"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_pow_scalar(tg_tape *t, tg_tensor *x, double value)
@@ -181,8 +182,8 @@ static inline real maximum_value(real a, real b)
 }
 
 TG_LOOP(maximum_value_loop, maximum_value(a[i], b[i]));
-TG_FUNCTION_OF_TWO(tg_maximum, tg_maximum_op, "maximum", 0, TG_OP_ALL, 0, maximum_value_loop, maximum_gradient_a_loop,
-                   maximum_gradient_b_loop);
+TG_FUNCTION_OF_TWO(tg_maximum, tg_maximum_op, maximum_value_loop, maximum_gradient_a_loop, maximum_gradient_b_loop,
+                   .op.name = "maximum", .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = min(a, b). dy goes to the smaller input: the gradients of maximum, exchanged. */
 static inline real minimum_value(real a, real b)
@@ -191,8 +192,8 @@ static inline real minimum_value(real a, real b)
 }
 
 TG_LOOP(minimum_value_loop, minimum_value(a[i], b[i]));
-TG_FUNCTION_OF_TWO(tg_minimum, tg_minimum_op, "minimum", 0, TG_OP_ALL, 0, minimum_value_loop, maximum_gradient_b_loop,
-                   maximum_gradient_a_loop);
+TG_FUNCTION_OF_TWO(tg_minimum, tg_minimum_op, minimum_value_loop, maximum_gradient_b_loop, maximum_gradient_a_loop,
+                   .op.name = "minimum", .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = a - b floor(a/b), da += dy, db += -dy floor(a/b). The sign is that of b, as in Python. */
 static void remainder_value_loop(const tg_chunk *k)
@@ -204,13 +205,13 @@ static void remainder_value_loop(const tg_chunk *k)
  * floor(a/b) is -1; for b = 0 torch takes a/b. */
 static inline real remainder_gradient_b(real a, real b, real y, real dy)
 {
-    real quotient = b == 0 ? a / b : REAL(nearbyint)((a - y) / b);
+    real quotient = b == 0 ? a / b : real_nearbyint((a - y) / b);
     return -dy * (y == b && b - b != 0 ? -1 : quotient);
 }
 
 TG_LOOP(remainder_gradient_b_loop, remainder_gradient_b(a[i], b[i], y[i], dy[i]));
-TG_FUNCTION_OF_TWO(tg_remainder, tg_remainder_op, "remainder", 0, 0, 1, remainder_value_loop, pass_gradient,
-                   remainder_gradient_b_loop);
+TG_FUNCTION_OF_TWO(tg_remainder, tg_remainder_op, remainder_value_loop, pass_gradient, remainder_gradient_b_loop,
+                   .op.name = "remainder", .op.shape = tg_elementwise_shape, .op.passes_gradient = 1);
 
 /* ---- clamp ---- */
 
@@ -240,8 +241,8 @@ static bool clamp_shape(tg_op_call *call)
 
 TG_LOOP(clamp_value_loop, clamp_value(a[i], p, q));
 TG_LOOP(clamp_gradient_loop, clamp_gradient(a[i], dy[i], p, q));
-TG_ELEMENTWISE(tg_clamp_op, tg_elementwise_forward, tg_elementwise_backward, clamp_value_loop, clamp_gradient_loop,
-               NULL, NULL, .op.name = "clamp", .op.shape = clamp_shape, .op.input_names = {"x"},
+TG_ELEMENTWISE(tg_clamp_op, tg_elementwise_levels, clamp_value_loop, clamp_gradient_loop, NULL, NULL,
+               .op.name = "clamp", .op.shape = clamp_shape, .op.input_names = {"x"},
                .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
@@ -280,9 +281,9 @@ TG_LOOP(clamp_tensor_value_loop, clamp_tensor_value(a[i], b[i], c[i]));
 TG_LOOP(clamp_tensor_gradient_x_loop, clamp_tensor_gradient_x(a[i], b[i], c[i], dy[i]));
 TG_LOOP(clamp_tensor_gradient_low_loop, clamp_tensor_gradient_low(a[i], b[i], c[i], dy[i], p != 0));
 TG_LOOP(clamp_tensor_gradient_high_loop, clamp_tensor_gradient_high(a[i], b[i], c[i], dy[i]));
-TG_ELEMENTWISE(tg_clamp_tensor_op, tg_elementwise_forward, tg_elementwise_backward, clamp_tensor_value_loop,
-               clamp_tensor_gradient_x_loop, clamp_tensor_gradient_low_loop, clamp_tensor_gradient_high_loop,
-               .op.name = "clamp_tensor", .op.shape = tg_elementwise_shape, .op.input_names = {"x", "low", "high"},
+TG_ELEMENTWISE(tg_clamp_tensor_op, tg_elementwise_levels, clamp_tensor_value_loop, clamp_tensor_gradient_x_loop,
+               clamp_tensor_gradient_low_loop, clamp_tensor_gradient_high_loop, .op.name = "clamp_tensor",
+               .op.shape = tg_elementwise_shape, .op.input_names = {"x", "low", "high"},
                .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE

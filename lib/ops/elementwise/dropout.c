@@ -15,7 +15,7 @@ TG_DECLARE_KERNEL(tg_dropout_forward);
 TG_DECLARE_KERNEL(tg_dropout_backward);
 
 /* The number of values in the buffer of a sum. */
-#define PART 512
+enum { PART = 512 };
 
 /* out = in m, or out += in m. */
 typedef struct masked {

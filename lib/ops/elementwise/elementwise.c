@@ -10,10 +10,10 @@
 #include "ops/reduce/repeated.h"
 #include "tensor/move.h"
 
-#define CHUNK TG_ELEMENTWISE_CHUNK
+enum { CHUNK = TG_ELEMENTWISE_CHUNK };
 
 /* Rows with fewer values are copied together. */
-#define LONG_ROW 128
+enum { LONG_ROW = 128 };
 
 /* ---- inputs ---- */
 
@@ -29,7 +29,7 @@ static inline void copy_masks(const tg_tensor *x, int64_t offset, int64_t stride
     for (int64_t i = 0; x->dtype == TG_I32 && i < n; i++) {
         out[i] = ids[i * stride] != 0;
     }
-    for (int64_t i = 0; x->dtype == REAL_DTYPE && i < n; i++) {
+    for (int64_t i = 0; x->dtype == real_dtype && i < n; i++) {
         out[i] = values[i * stride] != 0;
     }
 }
@@ -47,21 +47,13 @@ static inline void copy_integers(const tg_tensor *x, int64_t offset, int64_t str
     }
 }
 
-/* Copies a run of values to a chunk of this type. The strides that compilers vectorize are constants. */
+/* Copies a run of values to a chunk of this type. */
 static void copy_run(const tg_tensor *x, int64_t offset, int64_t stride, int64_t n, tg_dtype dtype, void *out)
 {
     if (dtype == TG_U8) {
-        switch (stride) {
-        case 1: copy_masks(x, offset, 1, n, out); break;
-        case 2: copy_masks(x, offset, 2, n, out); break;
-        default: copy_masks(x, offset, stride, n, out);
-        }
+        copy_masks(x, offset, stride, n, out);
     } else if (x->dtype != dtype) {
-        switch (stride) {
-        case 1: copy_integers(x, offset, 1, n, out); break;
-        case 2: copy_integers(x, offset, 2, n, out); break;
-        default: copy_integers(x, offset, stride, n, out);
-        }
+        copy_integers(x, offset, stride, n, out);
     } else {
         copy_to_row(out, (const word *)tg_values(x) + offset, stride, n);
     }
@@ -93,7 +85,7 @@ static void copy_chunk(const tg_walk *w, tg_cursor *at, const tg_tensor *x, tg_d
     const int64_t stride = w->stride[last], size = (int64_t)tg_size_of(dtype);
     for (int64_t done = 0, run; done < n; done += run) {
         run = tg_walk_run(w, at, n - done);
-        if (dtype != REAL_DTYPE || x->dtype != dtype || last == 0 || run < w->size[last]) {
+        if (dtype != real_dtype || x->dtype != dtype || last == 0 || run < w->size[last]) {
             copy_run(x, at->offset, stride, run, dtype, (char *)chunk + done * size);
         } else {
             const int64_t rows = least((n - done) / run, w->size[last - 1] - at->index[last - 1]);
@@ -140,8 +132,8 @@ void KERNEL(tg_elementwise_set)(tg_elementwise_call *l, const tg_op_call *call, 
     bool copies = false;
     l->call = call;
     /* NOLINTNEXTLINE(misc-redundant-expression): TG_F32 in one of two compilations */
-    l->kernels = (REAL_DTYPE == TG_F32 ? op->f32 : op->f64)[tg_level()];
-    l->dtype = op->reads_masks ? TG_U8 : REAL_DTYPE;
+    l->kernels = (real_dtype == TG_F32 ? op->f32 : op->f64)[tg_level()];
+    l->dtype = op->reads_masks ? TG_U8 : real_dtype;
     l->y = l->dy = NULL;
     l->dy_is_chunk = false;
     for (int i = 0; i < call->input_count; i++) {
@@ -298,6 +290,9 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
 }
 
 #ifdef TG_ONCE
+
+const tg_op_kernels tg_elementwise_levels[TG_LEVELS][2] =
+    TG_KERNELS_UP_TO(avx2, tg_elementwise_forward, tg_elementwise_backward);
 
 /* Computes the shape that all inputs broadcast to. */
 static bool broadcast_inputs(tg_op_call *call, tg_shape *shape)

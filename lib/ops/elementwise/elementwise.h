@@ -13,8 +13,8 @@
  *     TG_LOOP(div_value_loop, div_value(a[i], b[i]));
  *     TG_LOOP(div_gradient_a_loop, div_gradient_a(b[i], dy[i]));
  *     TG_LOOP(div_gradient_b_loop, div_gradient_b(b[i], y[i], dy[i]));
- *     TG_FUNCTION_OF_TWO(tg_div, tg_div_op, "div", 1, 0, 0, div_value_loop, div_gradient_a_loop,
- *                        div_gradient_b_loop);
+ *     TG_FUNCTION_OF_TWO(tg_div, tg_div_op, div_value_loop, div_gradient_a_loop, div_gradient_b_loop,
+ *                        .op.name = "div", .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = 1);
  *
  * A gradient kernel writes d loss / d input for each value of the output. If the input was broadcast, the loop adds up
  * those that belong to the same value of the input.
@@ -27,10 +27,10 @@
 
 #include "ops/kernel.h"
 
-#define TG_ELEMENTWISE_INPUTS 4
+enum { TG_ELEMENTWISE_INPUTS = 4 };
 
 /* The largest number of values in a chunk that is copied. */
-#define TG_ELEMENTWISE_CHUNK 512
+enum { TG_ELEMENTWISE_CHUNK = 512 };
 
 /* The options of an op, which are numbers; the attributes of the call begin with them. */
 typedef struct tg_numbers {
@@ -68,6 +68,7 @@ bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype);
 
 TG_DECLARE_KERNEL(tg_elementwise_forward);
 TG_DECLARE_KERNEL(tg_elementwise_backward);
+extern const tg_op_kernels tg_elementwise_levels[TG_LEVELS][2];
 
 /* A call. */
 typedef struct tg_elementwise_call {

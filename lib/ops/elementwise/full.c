@@ -1,6 +1,8 @@
 /* full: a tensor with one value everywhere; constant: a copy of an array; and arithmetic with a number, which becomes a
  * constant of shape () and broadcasts. Follows torch.full and torch.tensor. */
-#include "ops/elementwise/elementwise_real.h"
+#include <tapegrad/ops.h>
+
+#include "tape/tape.h"
 #include "tensor/strided.h"
 
 typedef struct full_attributes {
@@ -9,14 +11,10 @@ typedef struct full_attributes {
     tg_shape shape;
 } full_attributes;
 
-TG_DECLARE_KERNEL(tg_full_forward);
-
-void KERNEL(tg_full_forward)(const tg_op_call *call)
+static void full_forward(const tg_op_call *call)
 {
     tg_fill_values(call->outputs[0], ((const full_attributes *)call->attributes)->value);
 }
-
-#ifdef TG_ONCE
 
 static bool full_shape(tg_op_call *call)
 {
@@ -27,7 +25,8 @@ static bool full_shape(tg_op_call *call)
 static const tg_op full_op = {
     .name = "full",
     .shape = full_shape,
-    TG_KERNELS(tg_full_forward, TG_NO_KERNEL),
+    .f32 = {full_forward, NULL},
+    .f64 = {full_forward, NULL},
 };
 
 tg_tensor *tg_full(tg_tape *t, tg_dtype dtype, tg_shape shape, double value)
@@ -84,5 +83,3 @@ tg_tensor *tg_div_scalar(tg_tape *t, tg_tensor *x, double value)
 {
     return with_number(t, "div_scalar", tg_div, x, value);
 }
-
-#endif

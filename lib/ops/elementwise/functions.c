@@ -16,52 +16,42 @@ static inline real neg_gradient(real dy)
 
 TG_LOOP(neg_value_loop, neg_value(a[i]));
 TG_LOOP(neg_gradient_loop, neg_gradient(dy[i]));
-TG_FUNCTION_OF_ONE(tg_neg, tg_neg_op, "neg", TG_OP_ALL, TG_OP_ALL, neg_value_loop, neg_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_neg, tg_neg_op, neg_value_loop, neg_gradient_loop, .op.name = "neg",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = e^x, dx += dy y */
-static inline real exp_value(real x)
-{
-    return EXP(x);
-}
-
 static inline real exp_gradient(real y, real dy)
 {
     return dy * y;
 }
 
-TG_LOOP(exp_value_loop, exp_value(a[i]));
+TG_LOOP(exp_value_loop, real_exp(a[i]));
 TG_LOOP(exp_gradient_loop, exp_gradient(y[i], dy[i]));
-TG_FUNCTION_OF_ONE(tg_exp, tg_exp_op, "exp", TG_OP_ALL, 0, exp_value_loop, exp_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_exp, tg_exp_op, exp_value_loop, exp_gradient_loop, .op.name = "exp",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = ln x, dx += dy / x */
-static inline real log_value(real x)
-{
-    return LOG(x);
-}
-
 static inline real log_gradient(real x, real dy)
 {
     return dy / x;
 }
 
-TG_LOOP(log_value_loop, log_value(a[i]));
+TG_LOOP(log_value_loop, real_log(a[i]));
 TG_LOOP(log_gradient_loop, log_gradient(a[i], dy[i]));
-TG_FUNCTION_OF_ONE(tg_log, tg_log_op, "log", 0, TG_OP_ALL, log_value_loop, log_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_log, tg_log_op, log_value_loop, log_gradient_loop, .op.name = "log",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x^(1/2), dx += dy / (2 y) */
-static inline real sqrt_value(real x)
-{
-    return REAL(sqrt)(x);
-}
-
 static inline real sqrt_gradient(real y, real dy)
 {
     return dy / (2 * y);
 }
 
-TG_LOOP(sqrt_value_loop, sqrt_value(a[i]));
+TG_LOOP(sqrt_value_loop, real_sqrt(a[i]));
 TG_LOOP(sqrt_gradient_loop, sqrt_gradient(y[i], dy[i]));
-TG_FUNCTION_OF_ONE(tg_sqrt, tg_sqrt_op, "sqrt", TG_OP_ALL, 0, sqrt_value_loop, sqrt_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_sqrt, tg_sqrt_op, sqrt_value_loop, sqrt_gradient_loop, .op.name = "sqrt",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = sin x, dx += dy cos x */
 static void sin_value_loop(const tg_chunk *k)
@@ -88,7 +78,8 @@ static void sin_gradient_loop(const tg_chunk *k)
     turn_gradient(k, true, 1);
 }
 
-TG_FUNCTION_OF_ONE(tg_sin, tg_sin_op, "sin", 0, TG_OP_ALL, sin_value_loop, sin_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_sin, tg_sin_op, sin_value_loop, sin_gradient_loop, .op.name = "sin",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = cos x, dx += -dy sin x */
 static void cos_value_loop(const tg_chunk *k)
@@ -101,22 +92,19 @@ static void cos_gradient_loop(const tg_chunk *k)
     turn_gradient(k, false, -1);
 }
 
-TG_FUNCTION_OF_ONE(tg_cos, tg_cos_op, "cos", 0, TG_OP_ALL, cos_value_loop, cos_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_cos, tg_cos_op, cos_value_loop, cos_gradient_loop, .op.name = "cos",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = |x|, dx += dy sign(x) */
-static inline real abs_value(real x)
-{
-    return REAL(fabs)(x);
-}
-
 static inline real abs_gradient(real x, real dy)
 {
     return x > 0 ? dy : x < 0 ? -dy : 0;
 }
 
-TG_LOOP(abs_value_loop, abs_value(a[i]));
+TG_LOOP(abs_value_loop, real_fabs(a[i]));
 TG_LOOP(abs_gradient_loop, abs_gradient(a[i], dy[i]));
-TG_FUNCTION_OF_ONE(tg_abs, tg_abs_op, "abs", 0, TG_OP_ALL, abs_value_loop, abs_gradient_loop);
+TG_FUNCTION_OF_ONE(tg_abs, tg_abs_op, abs_value_loop, abs_gradient_loop, .op.name = "abs",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* ---- functions that are constant between their steps: dx += 0 ---- */
 
@@ -132,22 +120,18 @@ static inline real sign_value(real x)
 }
 
 TG_LOOP(sign_value_loop, sign_value(a[i]));
-TG_FUNCTION_OF_ONE(tg_sign, tg_sign_op, "sign", TG_OP_ALL, TG_OP_ALL, sign_value_loop, zero_gradient);
+TG_FUNCTION_OF_ONE(tg_sign, tg_sign_op, sign_value_loop, zero_gradient, .op.name = "sign",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = the nearest whole number; halves go to the even one */
-static inline real round_value(real x)
-{
-    return REAL(nearbyint)(x);
-}
-
-TG_LOOP(round_value_loop, round_value(a[i]));
-TG_FUNCTION_OF_ONE(tg_round, tg_round_op, "round", TG_OP_ALL, TG_OP_ALL, round_value_loop, zero_gradient);
+TG_LOOP(round_value_loop, real_nearbyint(a[i]));
+TG_FUNCTION_OF_ONE(tg_round, tg_round_op, round_value_loop, zero_gradient, .op.name = "round",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = the largest whole number that is not above x */
-static inline real floor_value(real x)
-{
-    return REAL(floor)(x);
-}
-
-TG_LOOP(floor_value_loop, floor_value(a[i]));
-TG_FUNCTION_OF_ONE(tg_floor, tg_floor_op, "floor", TG_OP_ALL, TG_OP_ALL, floor_value_loop, zero_gradient);
+TG_LOOP(floor_value_loop, real_floor(a[i]));
+TG_FUNCTION_OF_ONE(tg_floor, tg_floor_op, floor_value_loop, zero_gradient, .op.name = "floor",
+                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
+                   .op.backward_ignores_outputs = TG_OP_ALL);

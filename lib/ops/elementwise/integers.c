@@ -13,7 +13,7 @@ typedef struct replacement {
     size_t size; /* of a value */
 } replacement;
 
-/* Replaces a run of values; the strides that compilers vectorize are constants. */
+/* Replaces a run of values. */
 static inline void replace(const int32_t *x, int64_t x_stride, const uint8_t *mask, int64_t stride, int64_t n,
                            int32_t *restrict y)
 {
@@ -43,10 +43,6 @@ static void replace_part(void *context, int64_t begin, int64_t end)
         const int32_t *x = (const int32_t *)r->x + x_at.offset;
         if (r->size == 1) {
             replace_bytes((const uint8_t *)r->x + x_at.offset, x_stride, mask, stride, run, (uint8_t *)r->y + i);
-        } else if (x_stride == 1 && stride == 1) {
-            replace(x, 1, mask, 1, run, (int32_t *)r->y + i);
-        } else if (x_stride == 0 && stride == 1) {
-            replace(x, 0, mask, 1, run, (int32_t *)r->y + i);
         } else {
             replace(x, x_stride, mask, stride, run, (int32_t *)r->y + i);
         }

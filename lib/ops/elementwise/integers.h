@@ -10,7 +10,7 @@
 /* where with i32 or u8 values, and masked_fill of them. */
 extern const tg_op tg_where_integers_op, tg_masked_fill_integers_op;
 
-/* Checks the mask of masked_fill: u8, and broadcast to input 0 (compare.c). */
+/* Checks the mask of masked_fill: u8, and broadcast to input 0 (where.c). */
 bool tg_masked_fill_check(tg_op_call *call);
 
 /* Returns a value of any dtype, `at` values from the first. */

@@ -7,7 +7,7 @@
 static const char call[] = "multinomial";
 
 /* The most categories, as in torch: a float distinguishes so many. */
-#define MOST_CATEGORIES ((int64_t)1 << 24)
+enum { MOST_CATEGORIES = 1 << 24 };
 
 static bool check_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draws, bool replacement)
 {

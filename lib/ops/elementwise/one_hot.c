@@ -1,6 +1,8 @@
 /* one_hot: y[s,k] = 1 if k = id[s], else 0. No gradient, because ids are integers. Follows
  * torch.nn.functional.one_hot. */
-#include "ops/kernel_real.h"
+#include <tapegrad/ops.h>
+
+#include "tape/tape.h"
 #include "tensor/strided.h"
 
 typedef struct one_hot_attributes {
@@ -8,9 +10,7 @@ typedef struct one_hot_attributes {
     tg_dtype dtype;
 } one_hot_attributes;
 
-TG_DECLARE_KERNEL(tg_one_hot_forward);
-
-void KERNEL(tg_one_hot_forward)(const tg_op_call *call)
+static void one_hot_forward(const tg_op_call *call)
 {
     const tg_tensor *ids = call->inputs[0], *y = call->outputs[0];
     int64_t classes = ((const one_hot_attributes *)call->attributes)->classes;
@@ -22,8 +22,6 @@ void KERNEL(tg_one_hot_forward)(const tg_op_call *call)
         tg_convert((char *)tg_values(y) + (size_t)at * size, (tg_dtype)y->dtype, &one, TG_F64, 1);
     }
 }
-
-#ifdef TG_ONCE
 
 static bool one_hot_shape(tg_op_call *call)
 {
@@ -42,12 +40,15 @@ static bool one_hot_shape(tg_op_call *call)
 }
 
 static const tg_op one_hot_op = {
-    .name = "one_hot", .shape = one_hot_shape, .input_names = {"ids"}, TG_KERNELS(tg_one_hot_forward, TG_NO_KERNEL)};
+    .name = "one_hot",
+    .shape = one_hot_shape,
+    .f32 = {one_hot_forward, NULL},
+    .f64 = {one_hot_forward, NULL},
+    .input_names = {"ids"},
+};
 
 tg_tensor *tg_one_hot(tg_tape *t, tg_tensor *ids, int64_t classes, tg_dtype dtype)
 {
     one_hot_attributes attributes = {classes, dtype};
     return tg_apply(t, &one_hot_op, &ids, 1, &attributes, sizeof attributes, NULL);
 }
-
-#endif

@@ -18,7 +18,7 @@ TG_DECLARE_KERNEL(tg_matmul_forward);
 TG_DECLARE_KERNEL(tg_matmul_backward);
 
 /* The most multiplications of a product that one thread computes. */
-#define SMALL_PRODUCT (256.0 * 256 * 256)
+static const double small_product = 256.0 * 256 * 256;
 
 /* The matrices of one operand: each is (rows,columns), and in memory row-major or transposed. */
 typedef struct operand {
@@ -167,7 +167,7 @@ static void multiply_all(products *x)
 {
     const product *p = x->p;
     double multiplications = (double)x->g.m * (double)x->g.n * (double)x->g.k;
-    x->g.in_thread = p->batches >= tg_threads() && multiplications <= SMALL_PRODUCT;
+    x->g.in_thread = p->batches >= tg_threads() && multiplications <= small_product;
     for (int axis = 0; axis < p->batch_rank; axis++) {
         x->g.in_thread = x->g.in_thread && (x->of_c->stride[axis] != 0 || p->batch[axis] == 1);
     }

@@ -29,7 +29,7 @@ static inline real binary_cross_entropy_value(real x, real t, real w, real p)
 static inline real logits_gradient(real x, real t, real w, real p, real dy)
 {
     real s = 1 + (p - 1) * t;
-    return normal_or_zero(w * dy * (s / (1 + EXP(-x)) - p * t));
+    return normal_or_zero(w * dy * (s / (1 + real_exp(-x)) - p * t));
 }
 
 static inline real target_gradient(real x, real w, real p, real dy)
@@ -64,8 +64,8 @@ static bool binary_cross_entropy_shape(tg_op_call *call)
 }
 #endif
 
-TG_ELEMENTWISE(tg_binary_cross_entropy_op, tg_loss_forward, tg_loss_backward, binary_cross_entropy_value_loop,
-               logits_gradient_loop, target_gradient_loop, NULL, .op.name = "binary_cross_entropy_with_logits",
+TG_ELEMENTWISE(tg_binary_cross_entropy_op, tg_loss_levels, binary_cross_entropy_value_loop, logits_gradient_loop,
+               target_gradient_loop, NULL, .op.name = "binary_cross_entropy_with_logits",
                .op.shape = binary_cross_entropy_shape, .op.input_names = {"logits", "target", "weight", "pos_weight"},
                .op.backward_ignores_outputs = TG_OP_ALL);
 

@@ -95,11 +95,7 @@ static void similarities(void *context, int64_t begin, int64_t end)
         const real *a = c->x[0] + at.offset, *b = c->x[1] + at.other_offset;
         line_results lines;
         n = lines_at(c, &at, line, end - line);
-        if (n == 1) {
-            reduce_lines(c, a, b, 1, &lines);
-        } else {
-            reduce_lines(c, a, b, n, &lines);
-        }
+        reduce_lines(c, a, b, n, &lines);
         for (int64_t k = 0; k < n; k++) {
             c->y[line + k] = (real)lines.y[k];
         }
@@ -139,9 +135,7 @@ static void similarity_gradients(void *context, int64_t begin, int64_t end)
                 other[k] = scale / lines.limited[1 - side][k];
             }
             real *dx = c->dx[side] ? c->dx[side] + line_offset(&c->axis, line) : NULL;
-            if (dx && n == 1) {
-                differentiate_lines(c, side, x[side], x[1 - side], 1, own, other, dx);
-            } else if (dx) {
+            if (dx) {
                 differentiate_lines(c, side, x[side], x[1 - side], n, own, other, dx);
             }
         }

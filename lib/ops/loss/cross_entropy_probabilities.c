@@ -90,7 +90,7 @@ static void gradient_of_rows(void *context, int64_t begin, int64_t end)
         for (int64_t k = 0; k < r->classes; k++) {
             double own = most - (double)x[k] + log_sum;
             if (dx) {
-                double power = (double)EXP_OR_ZERO(x[k] - (real)most);
+                double power = (double)real_exp_or_zero(x[k] - (real)most);
                 dx[k] += normal_or_zero((real)(dl * (power * spread - share_of(r, s, k))));
             }
             if (dt) {

@@ -51,15 +51,10 @@ static inline real mse_loss_gradient(real x, real t, real dy)
     return (x - t) * (2 * dy);
 }
 
-static inline real mse_loss_gradient_target(real x, real t, real dy)
-{
-    return -mse_loss_gradient(x, t, dy);
-}
-
 TG_LOOP(mse_loss_value_loop, mse_loss_value(a[i], b[i]));
 TG_LOOP(mse_loss_gradient_loop, mse_loss_gradient(a[i], b[i], dy[i]));
-TG_LOOP(mse_loss_gradient_target_loop, mse_loss_gradient_target(a[i], b[i], dy[i]));
-TG_ELEMENTWISE(tg_mse_loss_op, tg_loss_forward, tg_loss_backward, mse_loss_value_loop, mse_loss_gradient_loop,
+TG_LOOP(mse_loss_gradient_target_loop, -mse_loss_gradient(a[i], b[i], dy[i]));
+TG_ELEMENTWISE(tg_mse_loss_op, tg_loss_levels, mse_loss_value_loop, mse_loss_gradient_loop,
                mse_loss_gradient_target_loop, NULL, .op.name = "mse_loss", .op.shape = loss_shape,
                .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
@@ -73,7 +68,7 @@ tg_tensor *tg_mse_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_
 /* l = |x - t| */
 static inline real l1_loss_value(real x, real t)
 {
-    return REAL(fabs)(x - t);
+    return real_fabs(x - t);
 }
 
 static inline real l1_loss_gradient(real x, real t, real dy)
@@ -81,17 +76,12 @@ static inline real l1_loss_gradient(real x, real t, real dy)
     return sign_of(x - t) * dy;
 }
 
-static inline real l1_loss_gradient_target(real x, real t, real dy)
-{
-    return -l1_loss_gradient(x, t, dy);
-}
-
 TG_LOOP(l1_loss_value_loop, l1_loss_value(a[i], b[i]));
 TG_LOOP(l1_loss_gradient_loop, l1_loss_gradient(a[i], b[i], dy[i]));
-TG_LOOP(l1_loss_gradient_target_loop, l1_loss_gradient_target(a[i], b[i], dy[i]));
-TG_ELEMENTWISE(tg_l1_loss_op, tg_loss_forward, tg_loss_backward, l1_loss_value_loop, l1_loss_gradient_loop,
-               l1_loss_gradient_target_loop, NULL, .op.name = "l1_loss", .op.shape = loss_shape,
-               .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_LOOP(l1_loss_gradient_target_loop, -l1_loss_gradient(a[i], b[i], dy[i]));
+TG_ELEMENTWISE(tg_l1_loss_op, tg_loss_levels, l1_loss_value_loop, l1_loss_gradient_loop, l1_loss_gradient_target_loop,
+               NULL, .op.name = "l1_loss", .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
@@ -103,7 +93,7 @@ tg_tensor *tg_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_r
 /* l = (x - t)^2 / (2 beta) where |x - t| < beta, else |x - t| - beta / 2. A beta of 0 gives l1_loss. */
 static inline real smooth_l1_loss_value(real x, real t, double beta_option)
 {
-    const real z = REAL(fabs)(x - t), beta = (real)beta_option;
+    const real z = real_fabs(x - t), beta = (real)beta_option;
     return z < beta ? (real)0.5 * z * z / beta : z - (real)0.5 * beta;
 }
 
@@ -111,21 +101,15 @@ static inline real smooth_l1_loss_gradient(real x, real t, real dy, double beta_
 {
     const real d = x - t, beta = (real)beta_option;
     /* a NaN stays, except in l1_loss */
-    return (beta > 0 && !(REAL(fabs)(d) >= beta) ? d / beta : sign_of(d)) * dy;
-}
-
-static inline real smooth_l1_loss_gradient_target(real x, real t, real dy, double beta_option)
-{
-    return -smooth_l1_loss_gradient(x, t, dy, beta_option);
+    return (beta > 0 && !(real_fabs(d) >= beta) ? d / beta : sign_of(d)) * dy;
 }
 
 TG_LOOP(smooth_l1_loss_value_loop, smooth_l1_loss_value(a[i], b[i], p));
 TG_LOOP(smooth_l1_loss_gradient_loop, smooth_l1_loss_gradient(a[i], b[i], dy[i], p));
-TG_LOOP(smooth_l1_loss_gradient_target_loop, smooth_l1_loss_gradient_target(a[i], b[i], dy[i], p));
-TG_ELEMENTWISE(tg_smooth_l1_loss_op, tg_loss_forward, tg_loss_backward, smooth_l1_loss_value_loop,
-               smooth_l1_loss_gradient_loop, smooth_l1_loss_gradient_target_loop, NULL, .op.name = "smooth_l1_loss",
-               .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+TG_LOOP(smooth_l1_loss_gradient_target_loop, -smooth_l1_loss_gradient(a[i], b[i], dy[i], p));
+TG_ELEMENTWISE(tg_smooth_l1_loss_op, tg_loss_levels, smooth_l1_loss_value_loop, smooth_l1_loss_gradient_loop,
+               smooth_l1_loss_gradient_target_loop, NULL, .op.name = "smooth_l1_loss", .op.shape = loss_shape,
+               .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 static const char smooth_l1_mark[] = "tg_smooth_l1_loss_config_default";
@@ -151,7 +135,7 @@ tg_tensor *tg_smooth_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *targe
 /* l = (x - t)^2 / 2 where |x - t| <= delta, else delta (|x - t| - delta / 2) */
 static inline real huber_loss_value(real x, real t, double delta_option)
 {
-    const real z = REAL(fabs)(x - t), delta = (real)delta_option;
+    const real z = real_fabs(x - t), delta = (real)delta_option;
     return z <= delta ? (real)0.5 * z * z : delta * (z - (real)0.5 * delta);
 }
 
@@ -161,15 +145,10 @@ static inline real huber_loss_gradient(real x, real t, real dy, double delta_opt
     return (d > delta ? delta : d < -delta ? -delta : d) * dy;
 }
 
-static inline real huber_loss_gradient_target(real x, real t, real dy, double delta_option)
-{
-    return -huber_loss_gradient(x, t, dy, delta_option);
-}
-
 TG_LOOP(huber_loss_value_loop, huber_loss_value(a[i], b[i], p));
 TG_LOOP(huber_loss_gradient_loop, huber_loss_gradient(a[i], b[i], dy[i], p));
-TG_LOOP(huber_loss_gradient_target_loop, huber_loss_gradient_target(a[i], b[i], dy[i], p));
-TG_ELEMENTWISE(tg_huber_loss_op, tg_loss_forward, tg_loss_backward, huber_loss_value_loop, huber_loss_gradient_loop,
+TG_LOOP(huber_loss_gradient_target_loop, -huber_loss_gradient(a[i], b[i], dy[i], p));
+TG_ELEMENTWISE(tg_huber_loss_op, tg_loss_levels, huber_loss_value_loop, huber_loss_gradient_loop,
                huber_loss_gradient_target_loop, NULL, .op.name = "huber_loss", .op.shape = loss_shape,
                .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
@@ -198,7 +177,7 @@ tg_tensor *tg_huber_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, c
 /* l = t (log t - x); 0 log 0 is 0 */
 static inline real kl_div_value(real x, real t)
 {
-    return (t == 0 ? 0 : t * LOG(t)) - t * x;
+    return (t == 0 ? 0 : t * real_log(t)) - t * x;
 }
 
 static inline real kl_div_gradient(real t, real dy)
@@ -209,7 +188,7 @@ static inline real kl_div_gradient(real t, real dy)
 /* The derivative of t log t as torch computes it, log t + t/t: NaN for a target of 0, where none exists, and of inf. */
 static inline real kl_div_gradient_target(real x, real t, real dy)
 {
-    return (LOG(t) + t / t - x) * dy;
+    return (real_log(t) + t / t - x) * dy;
 }
 
 TG_LOOP(kl_div_value_loop, kl_div_value(a[i], b[i]));
@@ -219,17 +198,17 @@ TG_LOOP(kl_div_gradient_target_loop, kl_div_gradient_target(a[i], b[i], dy[i]));
 /* With log_target: l = e^t (t - x) */
 static inline real kl_div_log_value(real x, real t)
 {
-    return EXP(t) * (t - x);
+    return real_exp(t) * (t - x);
 }
 
 static inline real kl_div_log_gradient(real t, real dy)
 {
-    return -EXP(t) * dy;
+    return -real_exp(t) * dy;
 }
 
 static inline real kl_div_log_gradient_target(real x, real t, real dy)
 {
-    real power = EXP(t);
+    real power = real_exp(t);
     return power * ((t - x) * dy) + power * dy;
 }
 
@@ -246,10 +225,10 @@ static bool kl_div_shape(tg_op_call *call)
 
 #endif
 
-TG_ELEMENTWISE(tg_kl_div_op, tg_loss_forward, tg_loss_backward, kl_div_value_loop, kl_div_gradient_loop,
-               kl_div_gradient_target_loop, NULL, .op.name = "kl_div", .op.shape = kl_div_shape,
-               .op.input_names = {"log_probs", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
-TG_ELEMENTWISE(tg_kl_div_log_op, tg_loss_forward, tg_loss_backward, kl_div_log_value_loop, kl_div_log_gradient_loop,
+TG_ELEMENTWISE(tg_kl_div_op, tg_loss_levels, kl_div_value_loop, kl_div_gradient_loop, kl_div_gradient_target_loop, NULL,
+               .op.name = "kl_div", .op.shape = kl_div_shape, .op.input_names = {"log_probs", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_kl_div_log_op, tg_loss_levels, kl_div_log_value_loop, kl_div_log_gradient_loop,
                kl_div_log_gradient_target_loop, NULL, .op.name = "kl_div", .op.shape = kl_div_shape,
                .op.input_names = {"log_probs", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
@@ -296,7 +275,7 @@ static bool hinge_embedding_shape(tg_op_call *call)
 
 #endif
 
-TG_ELEMENTWISE(tg_hinge_embedding_loss_op, tg_loss_forward, tg_loss_backward, hinge_embedding_loss_value_loop,
+TG_ELEMENTWISE(tg_hinge_embedding_loss_op, tg_loss_levels, hinge_embedding_loss_value_loop,
                hinge_embedding_loss_gradient_loop, NULL, NULL, .op.name = "hinge_embedding_loss",
                .op.shape = hinge_embedding_shape, .op.input_names = {"x", "target"},
                .op.backward_ignores_outputs = TG_OP_ALL);
@@ -335,11 +314,6 @@ static inline real margin_ranking_loss_gradient_a(real a, real b, real t, real d
     return -t * dl;
 }
 
-static inline real margin_ranking_loss_gradient_b(real a, real b, real t, real dy, double margin)
-{
-    return -margin_ranking_loss_gradient_a(a, b, t, dy, margin);
-}
-
 static inline real margin_ranking_loss_gradient_target(real a, real b, real t, real dy, double margin)
 {
     real dl = -t * (a - b) + (real)margin >= 0 ? dy : 0;
@@ -348,9 +322,9 @@ static inline real margin_ranking_loss_gradient_target(real a, real b, real t, r
 
 TG_LOOP(margin_ranking_loss_value_loop, margin_ranking_loss_value(a[i], b[i], c[i], p));
 TG_LOOP(margin_ranking_loss_gradient_a_loop, margin_ranking_loss_gradient_a(a[i], b[i], c[i], dy[i], p));
-TG_LOOP(margin_ranking_loss_gradient_b_loop, margin_ranking_loss_gradient_b(a[i], b[i], c[i], dy[i], p));
+TG_LOOP(margin_ranking_loss_gradient_b_loop, -margin_ranking_loss_gradient_a(a[i], b[i], c[i], dy[i], p));
 TG_LOOP(margin_ranking_loss_gradient_target_loop, margin_ranking_loss_gradient_target(a[i], b[i], c[i], dy[i], p));
-TG_ELEMENTWISE(tg_margin_ranking_loss_op, tg_loss_forward, tg_loss_backward, margin_ranking_loss_value_loop,
+TG_ELEMENTWISE(tg_margin_ranking_loss_op, tg_loss_levels, margin_ranking_loss_value_loop,
                margin_ranking_loss_gradient_a_loop, margin_ranking_loss_gradient_b_loop,
                margin_ranking_loss_gradient_target_loop, .op.name = "margin_ranking_loss", .op.shape = loss_shape,
                .op.input_names = {"a", "b", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);

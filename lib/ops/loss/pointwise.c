@@ -33,7 +33,7 @@ static void sum_chunks(void *context, int64_t begin, int64_t end)
 }
 
 /* Chunks per thread, for the grain of elementwise loops. */
-#define CHUNK_GRAIN (1 + TG_GRAIN / TG_ELEMENTWISE_CHUNK)
+enum { CHUNK_GRAIN = (1 + TG_GRAIN / TG_ELEMENTWISE_CHUNK) };
 
 static int64_t chunks_of(int64_t count)
 {
@@ -103,6 +103,8 @@ void KERNEL(tg_loss_backward)(const tg_op_call *call)
 }
 
 #ifdef TG_ONCE
+
+const tg_op_kernels tg_loss_levels[TG_LEVELS][2] = TG_KERNELS_UP_TO(avx2, tg_loss_forward, tg_loss_backward);
 
 bool tg_loss_check_reduction(tg_op_call *call, tg_reduction reduction, bool allows_batch_mean)
 {

@@ -2,7 +2,7 @@
  *
  * A pointwise loss is an elementwise op (elementwise.h) whose losses are reduced while they are computed: a chunk of
  * losses exists only on the stack, so a loss takes one pass over its inputs and no memory. With TG_REDUCTION_NONE it is
- * an ordinary elementwise op. Its loops are tg_loss_forward and tg_loss_backward, and its attributes begin with a
+ * an ordinary elementwise op. Its loops are tg_loss_levels, and its attributes begin with a
  * tg_loss_attributes. The losses have the shape of input 0; the other inputs have it, or broadcast to it. An input that
  * broadcasts has no gradient.
  */
@@ -18,6 +18,7 @@ typedef struct tg_loss_attributes {
 
 TG_DECLARE_KERNEL(tg_loss_forward);
 TG_DECLARE_KERNEL(tg_loss_backward);
+extern const tg_op_kernels tg_loss_levels[TG_LEVELS][2];
 
 /* Checks the reduction (VALUE), and that inputs 0 to `equal` - 1 are floats of one shape (DTYPE, SHAPE). Declares the
  * output, and the memory of the sums. For shape rules of pointwise losses. */

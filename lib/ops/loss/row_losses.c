@@ -21,7 +21,7 @@
 #include "ops/reduce/p_norm.h"
 
 /* torch's constant, which is a float. */
-#define COSINE_EPS ((double)1e-12F)
+static const double cosine_eps = (double)1e-12F;
 
 typedef struct row_loss_attributes {
     tg_reduction reduction;
@@ -95,7 +95,7 @@ typedef struct cosine {
 
 static cosine cosine_of(const real *a, const real *b, int64_t width)
 {
-    cosine of = {row_dot(a, a, width) + COSINE_EPS, row_dot(b, b, width) + COSINE_EPS, 0};
+    cosine of = {row_dot(a, a, width) + cosine_eps, row_dot(b, b, width) + cosine_eps, 0};
     of.c = row_dot(a, b, width) / sqrt(of.aa * of.bb);
     return of;
 }
@@ -154,33 +154,21 @@ static double distance(const real *a, const real *b, int64_t width, double eps, 
 }
 
 /* Adds scale times the gradient of d = |a - b + eps|_p to da, and subtracts it from db. Either may be NULL. */
-static inline __attribute__((always_inline)) void add_norm_gradient(const real *a, const real *b, int64_t width,
-                                                                    double eps, double p, double d, double scale,
-                                                                    real *da, real *db)
+static void add_distance_gradient(const real *a, const real *b, int64_t width, const row_loss_attributes *t, double d,
+                                  double scale, real *da, real *db)
 {
     int64_t ties = 0;
-    for (int64_t k = 0; p == (double)INFINITY && k < width; k++) {
-        ties += fabs((double)a[k] - (double)b[k] + eps) == d;
+    for (int64_t k = 0; t->p == (double)INFINITY && k < width; k++) {
+        ties += fabs((double)a[k] - (double)b[k] + t->eps) == d;
     }
     for (int64_t k = 0; k < width; k++) {
-        real gradient = (real)(scale * tg_p_norm_gradient((double)a[k] - (double)b[k] + eps, d, p, ties));
+        real gradient = (real)(scale * tg_p_norm_gradient((double)a[k] - (double)b[k] + t->eps, d, t->p, ties));
         if (da) {
             da[k] += gradient;
         }
         if (db) {
             db[k] -= gradient;
         }
-    }
-}
-
-/* The same for a distance of the call. Where p is a constant, the loop becomes vectors. */
-static void add_distance_gradient(const real *a, const real *b, int64_t width, const row_loss_attributes *t, double d,
-                                  double scale, real *da, real *db)
-{
-    if (t->p == 2 && d != 0) {
-        add_norm_gradient(a, b, width, t->eps, 2, d, scale, da, db);
-    } else {
-        add_norm_gradient(a, b, width, t->eps, t->p, d, scale, da, db);
     }
 }
 

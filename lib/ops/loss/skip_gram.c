@@ -33,10 +33,10 @@
 enum { CENTERS, TABLE, TARGETS, CONTEXTS };
 
 /* The largest number of pairs in a group: so few that their rows of U stay in the cache. */
-#define SKIP_GRAM_GROUP 8
+enum { SKIP_GRAM_GROUP = 8 };
 
 /* Values of a row that are copied at a time, a multiple of LANES. */
-#define SKIP_GRAM_PART 256
+enum { SKIP_GRAM_PART = 256 };
 
 /* The sort looks at so many bits at a time. */
 enum { SORT_DIGIT = 11, SORT_DIGITS = 1 << SORT_DIGIT };
@@ -144,8 +144,8 @@ static inline bool is_left_out(const int32_t *targets, int64_t k)
 static void score_losses(real *restrict g, real *restrict losses, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        const real sign = losses[i], x = sign * g[i], e = EXP_OR_ZERO(-REAL(fabs)(x));
-        const real loss = (x < 0 ? -x : 0) + LOG1P(e), slope = -sign * ((x < 0 ? 1 : e) / (1 + e));
+        const real sign = losses[i], x = sign * g[i], e = real_exp_or_zero(-real_fabs(x));
+        const real loss = (x < 0 ? -x : 0) + real_log1p(e), slope = -sign * ((x < 0 ? 1 : e) / (1 + e));
         losses[i] = sign == 0 ? 0 : loss;
         g[i] = sign == 0 ? 0 : slope;
     }

@@ -19,8 +19,7 @@
 #include "base/vector.h"
 #include "ops/lanes.h"
 
-#define ROW_CHUNKS 16
-#define ROW_PART (8 * LANES)
+enum { ROW_CHUNKS = 16, ROW_PART = 8 * LANES };
 
 TG_DECLARE_KERNEL(tg_layer_norm_forward);
 TG_DECLARE_KERNEL(tg_layer_norm_backward);
@@ -78,7 +77,7 @@ static inline void add_lanes(double sum[LANES], const real part[LANES])
 }
 
 /* gcc keeps the lanes of one sum in registers, and those of two only as vectors. */
-#define NORM_VECTORS (LANES / VECTOR_LANES)
+enum { NORM_VECTORS = LANES / VECTOR_LANES };
 
 /* sum_c d_c and sum_c d_c^2, d_c = x_c - center */
 typedef struct difference_sums {

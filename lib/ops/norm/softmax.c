@@ -11,10 +11,11 @@
  *
  * The values along the axis are a line. Lines are independent, so threads divide them. On the last axis a line is a
  * row, which is computed in lanes (ops/lanes.h). On another axis the values of a line are far apart, but lines are
- * adjacent: up to 64 are computed together, as a strip, so that the innermost loops are over adjacent values.
+ * adjacent: up to STRIP are computed together, as a strip, so that the innermost loops are over adjacent values.
  *
  * Follows torch.softmax and torch.log_softmax: a line that is all -inf gives NaN.
  */
+#include "base/least.h"
 #include "ops/lanes.h"
 
 TG_DECLARE_WIDE_KERNEL(tg_softmax_forward);
@@ -22,11 +23,8 @@ TG_DECLARE_WIDE_KERNEL(tg_softmax_backward);
 TG_DECLARE_WIDE_KERNEL(tg_log_softmax_forward);
 TG_DECLARE_WIDE_KERNEL(tg_log_softmax_backward);
 
-/* The largest number of neighboring lines that are computed together. A narrow strip stays in the cache; if its lines
- * are too long for that, wider rows are read faster from memory. */
-#define STRIP 512
-#define NARROW_STRIP 128
-#define CACHE_BYTES (1 << 20)
+/* The largest number of neighboring lines that are computed together. */
+enum { STRIP = 128 };
 
 typedef struct lines lines;
 
@@ -75,22 +73,15 @@ static void log_softmax_row_forward(const lines *a, int64_t start)
 /* The forward pass computed y_i = x_i - log sum_j exp(x_j). */
 static inline real log_softmax_gradient(real y, real dy, real sum)
 {
-    return normal_or_zero(dy - EXP_OR_ZERO(y) * sum);
+    return normal_or_zero(dy - real_exp_or_zero(y) * sum);
 }
 
-/* A loop for each case: with `accumulated`, gcc 12 makes no vectors of doubles. */
 static void log_softmax_row_backward(const lines *a, int64_t start)
 {
     const real *y = a->y + start, *dy = a->dy + start, sum = (real)row_sum(dy, a->axis.size);
     real *dx = a->out + start;
-    if (a->overwrite) {
-        for (int64_t i = 0; i < a->axis.size; i++) {
-            dx[i] = log_softmax_gradient(y[i], dy[i], sum);
-        }
-        return;
-    }
     for (int64_t i = 0; i < a->axis.size; i++) {
-        dx[i] += log_softmax_gradient(y[i], dy[i], sum);
+        dx[i] = accumulated(a->overwrite, dx[i], log_softmax_gradient(y[i], dy[i], sum));
     }
 }
 
@@ -116,7 +107,7 @@ static void exponentials(const lines *a, int64_t start, int64_t width, bool keep
         const real *x = a->x + start + i * a->axis.inner;
         real *restrict y = keep ? a->out + start + i * a->axis.inner : part;
         for (int64_t k = 0; k < width; k++) {
-            y[k] = EXP_OR_ZERO(x[k] - most[k]);
+            y[k] = real_exp_or_zero(x[k] - most[k]);
         }
         add_to_sums(y, width, sum);
     }
@@ -130,7 +121,7 @@ static void softmax_strip_forward(const lines *a, int64_t start, int64_t width)
     /* A quotient that is not a normal number is 0. */
     for (int64_t k = 0; k < width; k++) {
         scale[k] = (real)(1 / sum[k]);
-        least[k] = (real)(1.01 * SMALLEST * sum[k]);
+        least[k] = (real)(1.01 * smallest_normal * sum[k]);
     }
     for (int64_t i = 0; i < a->axis.size; i++) {
         real *y = a->out + start + i * a->axis.inner;
@@ -185,14 +176,8 @@ static void log_softmax_strip_backward(const lines *a, int64_t start, int64_t wi
     for (int64_t i = 0; i < a->axis.size; i++) {
         const real *y = a->y + start + i * a->axis.inner, *dy = a->dy + start + i * a->axis.inner;
         real *dx = a->out + start + i * a->axis.inner;
-        if (a->overwrite) {
-            for (int64_t k = 0; k < width; k++) {
-                dx[k] = log_softmax_gradient(y[k], dy[k], (real)sum[k]);
-            }
-            continue;
-        }
         for (int64_t k = 0; k < width; k++) {
-            dx[k] += log_softmax_gradient(y[k], dy[k], (real)sum[k]);
+            dx[k] = accumulated(a->overwrite, dx[k], log_softmax_gradient(y[k], dy[k], (real)sum[k]));
         }
     }
 }
@@ -202,16 +187,13 @@ static void log_softmax_strip_backward(const lines *a, int64_t start, int64_t wi
 static void some_lines(void *context, int64_t begin, int64_t end)
 {
     const lines *a = context;
-    const bool is_narrow = a->axis.size <= CACHE_BYTES / (NARROW_STRIP * (int64_t)sizeof(real));
-    const int64_t strip = is_narrow ? NARROW_STRIP : STRIP;
     for (int64_t line = begin, width = 1; line < end; line += width) {
         if (a->axis.inner == 1) {
             a->row(a, line * a->axis.size);
             continue;
         }
         int64_t column = line % a->axis.inner;
-        width = end - line < strip ? end - line : strip;
-        width = a->axis.inner - column < width ? a->axis.inner - column : width;
+        width = least(least(end - line, STRIP), a->axis.inner - column);
         a->strip(a, (line - column) * a->axis.size + column, width);
     }
 }

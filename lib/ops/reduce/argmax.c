@@ -3,8 +3,6 @@
  * torch.argmin. */
 #include "ops/reduce/fold.h"
 
-TG_DECLARE_KERNEL(tg_argmax_forward);
-
 /* Returns whether a value is the maximum, or the minimum: if there is a NaN, each NaN is one. */
 static inline bool is_most(real x, real most)
 {
@@ -15,14 +13,6 @@ static inline bool is_most(real x, real most)
 static int64_t first_of_row(const real *x, int64_t n, real most)
 {
     int64_t i = 0;
-    for (int found = 0; i + FOLD_LANES <= n; i += FOLD_LANES) {
-        for (int k = 0; k < FOLD_LANES; k++) {
-            found |= is_most(x[i + k], most);
-        }
-        if (found) {
-            break;
-        }
-    }
     while (i < n && !is_most(x[i], most)) {
         i++;
     }
@@ -73,13 +63,7 @@ static void project_argmax(const tg_outputs *o)
 static const tg_reducer argmax_reducer = {
     .reduce = reduce_argmax, .combine = combine_argmax, .project = project_argmax};
 
-void KERNEL(tg_argmax_forward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_forward)(call, &argmax_reducer);
-}
-
 #ifdef TG_ONCE
-
 static bool argmax_shape(tg_op_call *call)
 {
     const tg_reduce_attributes *a = call->attributes;
@@ -93,31 +77,21 @@ static bool argmax_shape(tg_op_call *call)
     }
     return tg_reduce_output(call, TG_I32);
 }
+#endif
 
-static const tg_op argmax_op = {
-    .name = "argmax",
-    .shape = argmax_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_argmax_forward, TG_NO_KERNEL),
-    .accepts_layout = tg_any_layout,
-};
+TG_REDUCE_OP(tg_argmax_op, &argmax_reducer, NULL, .op.name = "argmax", .op.shape = argmax_shape);
+TG_REDUCE_OP(tg_argmin_op, &argmax_reducer, NULL, .op.name = "argmin", .op.shape = argmax_shape);
 
-static const tg_op argmin_op = {
-    .name = "argmin",
-    .shape = argmax_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_argmax_forward, TG_NO_KERNEL),
-    .accepts_layout = tg_any_layout,
-};
+#ifdef TG_ONCE
 
 tg_tensor *tg_argmax(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
 {
-    return tg_reduce(t, &argmax_op, x, tg_axes_make(1, &axis), keep, (tg_reduce_attributes){.sign = 1});
+    return tg_reduce(t, &tg_argmax_op.op, x, tg_axes_make(1, &axis), keep, (tg_reduce_attributes){.sign = 1});
 }
 
 tg_tensor *tg_argmin(tg_tape *t, tg_tensor *x, int axis, tg_keep_axes keep)
 {
-    return tg_reduce(t, &argmin_op, x, tg_axes_make(1, &axis), keep, (tg_reduce_attributes){.sign = -1});
+    return tg_reduce(t, &tg_argmin_op.op, x, tg_axes_make(1, &axis), keep, (tg_reduce_attributes){.sign = -1});
 }
 
 #endif

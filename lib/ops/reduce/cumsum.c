@@ -5,19 +5,20 @@
  *
  * Sums are in double. The values along the axis are a line; threads divide the lines. Follows torch.cumsum.
  */
+#include "base/least.h"
 #include "ops/kernel_real.h"
 
 TG_DECLARE_KERNEL(tg_cumsum_forward);
 TG_DECLARE_KERNEL(tg_cumsum_backward);
 
 /* The lines that are summed at once. */
-#define TOGETHER 256
+enum { TOGETHER = 256 };
 
 typedef struct lines {
     const real *in; /* x, or dy */
     real *out;      /* y, or dx */
     axis_split axis;
-    bool overwrite;
+    bool overwrite, backwards;
 } lines;
 
 /* Adds a value to each sum, and the sums to `out`, or writes them. */
@@ -29,75 +30,41 @@ static inline void add_row(const real *in, int64_t width, bool add, double *rest
     }
 }
 
-/* The lines whose values are side by side that are added at once: an addition waits for the one before it in its line,
- * and not for those of the others. */
-#define INTERLEAVED 4
-
-/* Adds `count` such lines from the first values on, or for the gradient from the last on. `count` is a constant. */
-static inline void add_side_by_side(const real *in, int64_t n, int count, bool backwards, bool add, real *out)
+/* Adds lines from the first values on, or for the gradient from the last on. Neighboring ones are added together. */
+static void sum_lines(void *context, int64_t begin, int64_t end)
 {
-    double sum[INTERLEAVED] = {0};
-    for (int64_t i = 0; i < n; i++) {
-        for (int line = 0; line < count; line++) {
-            const int64_t at = line * n + (backwards ? n - 1 - i : i);
-            sum[line] += (double)in[at];
-            out[at] = (add ? out[at] : 0) + (real)sum[line];
-        }
-    }
-}
-
-/* Adds lines in the same order. Neighboring ones are added together. */
-static inline void add_lines(const lines *a, int64_t begin, int64_t end, bool backwards)
-{
-    const bool add = !a->overwrite;
+    const lines *a = context;
     const int64_t inner = a->axis.inner, n = a->axis.size;
     for (int64_t line = begin, width; line < end; line += width) {
         double sum[TOGETHER] = {0};
-        const int64_t start = line_offset(&a->axis, line), rest = inner - line % inner;
-        width = rest < TOGETHER ? rest : TOGETHER;
-        width = width < end - line ? width : end - line;
-        if (inner == 1 && end - line >= INTERLEAVED) {
-            width = INTERLEAVED;
-            add_side_by_side(a->in + start, n, INTERLEAVED, backwards, add, a->out + start);
-        } else if (inner == 1) {
-            add_side_by_side(a->in + start, n, 1, backwards, add, a->out + start);
-        }
-        for (int64_t i = 0; inner > 1 && i < n; i++) {
-            const int64_t at = start + (backwards ? n - 1 - i : i) * inner;
-            add_row(a->in + at, width, add, sum, a->out + at);
+        const int64_t start = line_offset(&a->axis, line);
+        width = least(least(inner - line % inner, TOGETHER), end - line);
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t at = start + (a->backwards ? n - 1 - i : i) * inner;
+            add_row(a->in + at, width, !a->overwrite, sum, a->out + at);
         }
     }
 }
 
-static void sum_lines(void *context, int64_t begin, int64_t end)
-{
-    add_lines(context, begin, end, false);
-}
-
-/* The forward pass computed y_i = sum_(j<=i) x_j. */
-static void gradient_of_lines(void *context, int64_t begin, int64_t end)
-{
-    add_lines(context, begin, end, true);
-}
-
-static void over_lines(const tg_op_call *call, const void *in, void *out, bool overwrite, loop_body *body)
+static void over_lines(const tg_op_call *call, const void *in, void *out, bool overwrite, bool backwards)
 {
     const tg_tensor *x = call->inputs[0];
     int axis = *(const int *)call->attributes;
-    lines a = {in, out, split_at_axis(x, axis), overwrite};
+    lines a = {in, out, split_at_axis(x, axis), overwrite, backwards};
     if (x->count > 0) {
-        tg_parallel_for(x->count / a.axis.size, 1 + TG_GRAIN / 8 / a.axis.size, body, &a);
+        tg_parallel_for(x->count / a.axis.size, 1 + TG_GRAIN / 8 / a.axis.size, sum_lines, &a);
     }
 }
 
 void KERNEL(tg_cumsum_forward)(const tg_op_call *call)
 {
-    over_lines(call, tg_values(call->inputs[0]), tg_values(call->outputs[0]), true, sum_lines);
+    over_lines(call, tg_values(call->inputs[0]), tg_values(call->outputs[0]), true, false);
 }
 
+/* The forward pass computed y_i = sum_(j<=i) x_j. */
 void KERNEL(tg_cumsum_backward)(const tg_op_call *call)
 {
-    over_lines(call, call->output_gradients[0], call->input_gradients[0], call->overwrite[0], gradient_of_lines);
+    over_lines(call, call->output_gradients[0], call->input_gradients[0], call->overwrite[0], true);
 }
 
 #ifdef TG_ONCE

@@ -6,19 +6,18 @@
 #include "tensor/move.h"
 
 /* Fewer neighboring outputs than this are no row, and shorter runs of values are copied side by side. */
-#define MANY_OUTPUTS 16
-#define LONG_RUN 64
+enum { MANY_OUTPUTS = 16, LONG_RUN = 64 };
 
 /* The most values of a row that are copied at once if they are apart: during longer pieces the processor does not read
  * ahead. */
-#define PIECE 128
+enum { PIECE = 128 };
 
 /* The most rows whose sums are computed before they are added to those of all rows, so that the errors of long sums
  * stay small. */
-#define SUMMED_ROWS 128
+enum { SUMMED_ROWS = 128 };
 
 /* The most values of some rows: a second visit finds them in the processor's cache. */
-#define VALUES_IN_CACHE (1 << 15)
+enum { VALUES_IN_CACHE = 1 << 15 };
 
 /* ---- tiles ---- */
 
@@ -138,7 +137,7 @@ static void visit_tiles(const tg_outputs *o, int64_t first, int64_t length, tg_a
                    .reads_x = !scale || r->reducer->reads_x,
                    .writes_in_place = !scale || r->call->overwrite[0],
                    .buffer = buffer};
-    const bool has_type = r->dtype == REAL_DTYPE || (r->dtype == TG_U8 && r->reducer->reads_bytes);
+    const bool has_type = r->dtype == real_dtype || (r->dtype == TG_U8 && r->reducer->reads_bytes);
     l.is_in_place = !l.reads_x || (!r->part && has_type && tg_walk_stride(l.inner) == 1);
     const tg_cursor begin = tg_walk_begin(l.inner, by_columns ? o->begin : first);
     l.row = tg_walk_begin(l.outer, by_columns ? first : o->begin);
@@ -357,11 +356,19 @@ void KERNEL(tg_reduce_walks)(tg_reduce_call *r, const tg_reducer *reducer)
     }
 }
 
-void KERNEL(tg_reduce_forward)(const tg_op_call *call, const tg_reducer *reducer)
+/* Returns the reducers of the op. */
+static const tg_reducers *reducers_of(const tg_op_call *call)
+{
+    const tg_reduce_op *op = (const tg_reduce_op *)call->op;
+    /* NOLINTNEXTLINE(misc-redundant-expression): TG_F32 in one of two compilations */
+    return (real_dtype == TG_F32 ? op->f32 : op->f64)[tg_level()];
+}
+
+void KERNEL(tg_reduce_forward)(const tg_op_call *call)
 {
     tg_reduce_call r = reduction_of(call);
     r.partials = call->scratch;
-    KERNEL(tg_reduce_walks)(&r, reducer);
+    KERNEL(tg_reduce_walks)(&r, reducers_of(call)->forward);
 }
 
 /* ---- backward ---- */
@@ -378,8 +385,11 @@ static void differentiate_outputs(void *context, int64_t begin, int64_t end)
     }
 }
 
-void KERNEL(tg_reduce_backward)(const tg_op_call *call, const tg_reducer *reducer)
+/* If the reducer has a function `reduce`, it computes the results before, in the scratch that tg_reduce_twice_shape
+ * declares. */
+void KERNEL(tg_reduce_backward)(const tg_op_call *call)
 {
+    const tg_reducer *reducer = reducers_of(call)->backward;
     tg_reduce_call r = reduction_of(call);
     r.reducer = reducer;
     if (reducer->reduce) {

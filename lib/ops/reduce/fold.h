@@ -5,10 +5,10 @@
  * row is an output, whose values are added in lanes. Values that are not side by side, integers, and values that a
  * function computes are copied to a buffer first.
  *
- * An op gives functions of numbers: the term of a value, which is summed, or the key of which the largest is searched;
- * and for backward the gradient of a value. The loops over a tile are compiled for each of them (TG_FOR_EACH_OP), all
- * that is around these loops only once: an indirect call for each tile costs little, and a loop for each layout of x
- * would be compiled for each op, dtype and level.
+ * An op is a row (TG_REDUCE_OP) of two reducers, and gives functions of numbers: the term of a value, which is summed,
+ * or the key of which the largest is searched; and for backward the gradient of a value. The loops over a tile are
+ * compiled for each of them (always_inline), all that is around these loops only once: an indirect call for each tile
+ * costs little, and a loop for each layout of x would be compiled for each op, dtype and level.
  *
  * A long reduction is cut into blocks of TG_REDUCE_BLOCK values, and each has a result of its own. Threads divide the
  * outputs and the blocks. So the order of all additions depends on the shape and the strides of x alone, and the bits
@@ -19,16 +19,14 @@
 
 #include "base/least.h"
 #include "ops/lanes.h"
-#include "ops/loop.h"
 #include "ops/reduce/reduce.h"
 
 /* The most outputs that are computed together, and the most values of a row that is copied; the values of a buffer,
  * which has four such rows. */
-#define FOLD 512
-#define BUFFER (4 * FOLD)
+enum { FOLD = 512, BUFFER = 4 * FOLD };
 
 /* Lanes of a row. Compilers unroll a loop over sixteen, and then compute one value after the other. */
-#define FOLD_LANES (2 * LANES)
+enum { FOLD_LANES = 2 * LANES };
 
 /* A call: the walks have the strides of x and, as the other strides, those of its gradient. */
 typedef struct tg_reduce_call {
@@ -80,12 +78,23 @@ void KERNEL(tg_fold_sums)(const tg_outputs *o, tg_accumulate *accumulate, double
 /* Computes the outputs for walks and blocks that are set. */
 void KERNEL(tg_reduce_walks)(tg_reduce_call *r, const tg_reducer *reducer);
 
-/* Computes the outputs of a call. */
-void KERNEL(tg_reduce_forward)(const tg_op_call *call, const tg_reducer *reducer);
-
-/* Computes the gradient of x. If the reducer has a function `reduce`, it computes the results before, in the scratch
- * that tg_reduce_twice_shape declares. */
-void KERNEL(tg_reduce_backward)(const tg_op_call *call, const tg_reducer *reducer);
+/* Defines an op, a static variable, with its reducers for this dtype and level, KERNEL(variable), and more fields of a
+ * tg_reduce_op. */
+#ifdef TG_ONCE
+#define TG_REDUCE_OP(variable, reducer, gradient, ...)                                                  \
+    extern const tg_reducers TG_EACH_LEVEL(variable##_f32), TG_EACH_LEVEL(variable##_f64);              \
+    const tg_reducers KERNEL(variable) = {reducer, gradient};                                           \
+    static const tg_reduce_op variable = {.op = {TG_KERNELS(tg_reduce_forward, tg_reduce_backward),     \
+                                                 .input_names = {"x"}, .accepts_layout = tg_any_layout, \
+                                                 .can_overwrite = true},                                \
+                                          .f32 = {TG_EACH_LEVEL(&variable##_f32)},                      \
+                                          .f64 = {TG_EACH_LEVEL(&variable##_f64)},                      \
+                                          __VA_ARGS__}
+#else
+#define TG_REDUCE_OP(variable, reducer, gradient, ...)                                     \
+    extern const tg_reducers TG_EACH_LEVEL(variable##_f32), TG_EACH_LEVEL(variable##_f64); \
+    const tg_reducers KERNEL(variable) = {reducer, gradient}
+#endif
 
 /* Reads the next row ahead, if rows are side by side: it is often in another page, where the processor does not. */
 static inline void prefetch_next_row(const tg_tile *tile, int64_t row)
@@ -108,8 +117,8 @@ static inline const real *dy_of(const tg_outputs *o)
 typedef double tg_term(real x, double center, const tg_reduce_attributes *a);
 
 /* Returns the sum of the terms of a row. */
-static TG_FOR_EACH_OP double sum_of_terms(const real *x, int64_t n, tg_term *term, double center,
-                                          const tg_reduce_attributes *a)
+static inline __attribute__((always_inline)) double sum_of_terms(const real *x, int64_t n, tg_term *term, double center,
+                                                                 const tg_reduce_attributes *a)
 {
     double lane[FOLD_LANES] = {0};
     int64_t i = 0;
@@ -128,7 +137,8 @@ static TG_FOR_EACH_OP double sum_of_terms(const real *x, int64_t n, tg_term *ter
 }
 
 /* Adds the terms of all values of a tile, of columns by four rows. */
-static TG_FOR_EACH_OP void add_tile_terms(const tg_tile *tile, tg_term *term, double *restrict sum)
+static inline __attribute__((always_inline)) void add_tile_terms(const tg_tile *tile, tg_term *term,
+                                                                 double *restrict sum)
 {
     const tg_reduce_attributes a = *tile->attributes;
     const double *center = tile->center;
@@ -171,7 +181,8 @@ static inline real larger(real most, real x)
 typedef real tg_key(real x, const tg_reduce_attributes *a);
 
 /* Returns the largest key of a row. */
-static TG_FOR_EACH_OP real largest_key(const real *x, int64_t n, tg_key *key, const tg_reduce_attributes *a)
+static inline __attribute__((always_inline)) real largest_key(const real *x, int64_t n, tg_key *key,
+                                                              const tg_reduce_attributes *a)
 {
     real lane[FOLD_LANES], most = -(real)INFINITY;
     int64_t i = 0;
@@ -196,7 +207,8 @@ static TG_FOR_EACH_OP real largest_key(const real *x, int64_t n, tg_key *key, co
 }
 
 /* Joins the keys of all values of a tile with the maxima. */
-static TG_FOR_EACH_OP void find_largest(const tg_tile *tile, tg_key *key, double *restrict result)
+static inline __attribute__((always_inline)) void find_largest(const tg_tile *tile, tg_key *key,
+                                                               double *restrict result)
 {
     const tg_reduce_attributes a = *tile->attributes;
     const real *x = tile->x;
@@ -227,7 +239,7 @@ void KERNEL(tg_find_extremes)(const tg_tile *tile, double *most);
 typedef real tg_slope(real x, double scale, double center, const tg_reduce_attributes *a);
 
 /* Writes the gradients of all values of a tile. */
-static TG_FOR_EACH_OP void write_slopes(const tg_tile *tile, tg_slope *slope, real *restrict dx)
+static inline __attribute__((always_inline)) void write_slopes(const tg_tile *tile, tg_slope *slope, real *restrict dx)
 {
     const tg_reduce_attributes a = *tile->attributes;
     const double *scale = tile->scale, *center = tile->center;

@@ -13,27 +13,6 @@
  */
 #include "ops/reduce/fold.h"
 
-TG_DECLARE_KERNEL(tg_sum_forward);
-TG_DECLARE_KERNEL(tg_sum_backward);
-TG_DECLARE_KERNEL(tg_mean_forward);
-TG_DECLARE_KERNEL(tg_mean_backward);
-TG_DECLARE_KERNEL(tg_amax_forward);
-TG_DECLARE_KERNEL(tg_amax_backward);
-TG_DECLARE_KERNEL(tg_var_forward);
-TG_DECLARE_KERNEL(tg_var_backward);
-
-/* Defines the kernels of an op. */
-#define REDUCTION(forward_kernel, backward_kernel, forward, backward) \
-    void KERNEL(forward_kernel)(const tg_op_call *call)               \
-    {                                                                 \
-        KERNEL(tg_reduce_forward)(call, forward);                     \
-    }                                                                 \
-    void KERNEL(backward_kernel)(const tg_op_call *call)              \
-    {                                                                 \
-        KERNEL(tg_reduce_backward)(call, backward);                   \
-    }                                                                 \
-    void KERNEL(backward_kernel)(const tg_op_call *call)
-
 /* ---- sum and mean ---- */
 
 static void project_sum(const tg_outputs *o)
@@ -84,8 +63,10 @@ static const tg_reducer sum_reducer = {.reduce = reduce_sum, .combine = combine_
 static const tg_reducer sum_gradient = {.prepare = prepare_sum, .differentiate = differentiate_sum};
 static const tg_reducer mean_reducer = {.reduce = reduce_sum, .combine = combine_sums, .project = project_mean};
 static const tg_reducer mean_gradient = {.prepare = prepare_mean, .differentiate = differentiate_sum};
-REDUCTION(tg_sum_forward, tg_sum_backward, &sum_reducer, &sum_gradient);
-REDUCTION(tg_mean_forward, tg_mean_backward, &mean_reducer, &mean_gradient);
+TG_REDUCE_OP(tg_sum_op, &sum_reducer, &sum_gradient, .op.name = "sum", .op.shape = tg_reduce_shape,
+             .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_REDUCE_OP(tg_mean_op, &mean_reducer, &mean_gradient, .op.name = "mean", .op.shape = tg_reduce_shape,
+             .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* ---- amax and amin ---- */
 
@@ -156,7 +137,17 @@ static const tg_reducer extremes_gradient = {.reduce = reduce_ties,
                                              .prepare = prepare_extremes,
                                              .differentiate = differentiate_extremes,
                                              .reads_x = true};
-REDUCTION(tg_amax_forward, tg_amax_backward, &extremes_reducer, &extremes_gradient);
+
+#ifdef TG_ONCE
+static bool extreme_shape(tg_op_call *call)
+{
+    const tg_reduce_attributes *a = call->attributes;
+    return tg_reduce_expect_values(call, a->sign < 0 ? "minimum" : "maximum") && tg_reduce_twice_shape(call);
+}
+#endif
+
+TG_REDUCE_OP(tg_amax_op, &extremes_reducer, &extremes_gradient, .op.name = "amax", .op.shape = extreme_shape);
+TG_REDUCE_OP(tg_amin_op, &extremes_reducer, &extremes_gradient, .op.name = "amin", .op.shape = extreme_shape);
 
 /* ---- var and std ---- */
 
@@ -253,106 +244,43 @@ static const tg_reducer var_gradient = {.reduce = reduce_means,
                                         .prepare = prepare_var,
                                         .differentiate = differentiate_var,
                                         .reads_x = true};
-REDUCTION(tg_var_forward, tg_var_backward, &var_reducer, &var_gradient);
+TG_REDUCE_OP(tg_var_op, &var_reducer, &var_gradient, .op.name = "var", .op.shape = tg_reduce_twice_shape,
+             .op.backward_ignores_outputs = TG_OP_ALL);
+TG_REDUCE_OP(tg_std_op, &var_reducer, &var_gradient, .op.name = "std", .op.shape = tg_reduce_twice_shape);
 
 #ifdef TG_ONCE
-
-static bool extreme_shape(tg_op_call *call)
-{
-    const tg_reduce_attributes *a = call->attributes;
-    return tg_reduce_expect_values(call, a->sign < 0 ? "minimum" : "maximum") && tg_reduce_twice_shape(call);
-}
-
-static const tg_op sum_op = {
-    .name = "sum",
-    .shape = tg_reduce_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_sum_forward, tg_sum_backward),
-    .accepts_layout = tg_any_layout,
-    .can_overwrite = true,
-    .backward_ignores_inputs = TG_OP_ALL,
-    .backward_ignores_outputs = TG_OP_ALL,
-};
-
-static const tg_op mean_op = {
-    .name = "mean",
-    .shape = tg_reduce_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_mean_forward, tg_mean_backward),
-    .accepts_layout = tg_any_layout,
-    .can_overwrite = true,
-    .backward_ignores_inputs = TG_OP_ALL,
-    .backward_ignores_outputs = TG_OP_ALL,
-};
-
-static const tg_op amax_op = {
-    .name = "amax",
-    .shape = extreme_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_amax_forward, tg_amax_backward),
-    .accepts_layout = tg_any_layout,
-    .can_overwrite = true,
-};
-
-static const tg_op amin_op = {
-    .name = "amin",
-    .shape = extreme_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_amax_forward, tg_amax_backward),
-    .accepts_layout = tg_any_layout,
-    .can_overwrite = true,
-};
-
-static const tg_op var_op = {
-    .name = "var",
-    .shape = tg_reduce_twice_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_var_forward, tg_var_backward),
-    .accepts_layout = tg_any_layout,
-    .can_overwrite = true,
-    .backward_ignores_outputs = TG_OP_ALL,
-};
-
-static const tg_op std_op = {
-    .name = "std",
-    .shape = tg_reduce_twice_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_var_forward, tg_var_backward),
-    .accepts_layout = tg_any_layout,
-    .can_overwrite = true,
-};
 
 static const tg_reduce_attributes no_attributes;
 
 tg_tensor *tg_sum(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
     bool is_integer = x && !x->is_freed && !tg_dtype_is_float(x->dtype);
-    return tg_reduce(t, is_integer ? &tg_sum_integers_op : &sum_op, x, axes, keep, no_attributes);
+    return tg_reduce(t, is_integer ? tg_sum_integers_op : &tg_sum_op.op, x, axes, keep, no_attributes);
 }
 
 tg_tensor *tg_mean(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &mean_op, x, axes, keep, no_attributes);
+    return tg_reduce(t, &tg_mean_op.op, x, axes, keep, no_attributes);
 }
 
 tg_tensor *tg_amax(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &amax_op, x, axes, keep, (tg_reduce_attributes){.sign = 1});
+    return tg_reduce(t, &tg_amax_op.op, x, axes, keep, (tg_reduce_attributes){.sign = 1});
 }
 
 tg_tensor *tg_amin(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &amin_op, x, axes, keep, (tg_reduce_attributes){.sign = -1});
+    return tg_reduce(t, &tg_amin_op.op, x, axes, keep, (tg_reduce_attributes){.sign = -1});
 }
 
 tg_tensor *tg_var(tg_tape *t, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep)
 {
-    return tg_reduce(t, &var_op, x, axes, keep, (tg_reduce_attributes){.correction = correction});
+    return tg_reduce(t, &tg_var_op.op, x, axes, keep, (tg_reduce_attributes){.correction = correction});
 }
 
 tg_tensor *tg_std(tg_tape *t, tg_tensor *x, tg_axes axes, int correction, tg_keep_axes keep)
 {
-    return tg_reduce(t, &std_op, x, axes, keep, (tg_reduce_attributes){.correction = correction, .root = true});
+    return tg_reduce(t, &tg_std_op.op, x, axes, keep, (tg_reduce_attributes){.correction = correction, .root = true});
 }
 
 #endif

@@ -6,7 +6,7 @@
 
 /* The most values of an output that are reduced in one go: longer ones are cut into blocks, and their results are
  * joined. The bits depend on it. */
-#define TG_REDUCE_BLOCK 16384
+enum { TG_REDUCE_BLOCK = 16384 };
 
 typedef struct tg_reduce_attributes {
     uint32_t reduced; /* one bit per axis */
@@ -39,8 +39,23 @@ typedef struct tg_tile {
 /* Joins the values of a tile with the results of its outputs. */
 typedef void tg_accumulate(const tg_tile *tile, double *result);
 
+/* What an op does in the forward and in the backward pass: two tg_reducer (fold.h), of which the second one is NULL
+ * without a gradient. */
+typedef struct tg_reducers {
+    const void *forward, *backward;
+} tg_reducers;
+
+typedef struct tg_reduce_op {
+    tg_op op; /* first, so that a kernel finds the reducers through call->op */
+    const tg_reducers *f32[TG_LEVELS], *f64[TG_LEVELS];
+} tg_reduce_op;
+
 /* The sum of i32 and u8 values (reduce_any.c). */
-extern const tg_op tg_sum_integers_op;
+extern const tg_op *const tg_sum_integers_op;
+
+/* The kernels of all reductions (fold.c). */
+TG_DECLARE_KERNEL(tg_reduce_forward);
+TG_DECLARE_KERNEL(tg_reduce_backward);
 
 /* Joins a block of `more` values with the `count` values before it: their sums, and their maxima. */
 static inline void combine_sums(tg_partial *sofar, double count, const tg_partial *block, double more)

@@ -8,9 +8,6 @@
  */
 #include "ops/reduce/fold.h"
 
-TG_DECLARE_KERNEL(tg_any_forward);
-TG_DECLARE_KERNEL(tg_sum_integers_forward);
-
 /* Returns 1 for a value that decides: for `any` one that is not 0, for `all` a 0. */
 static inline real decides(real x, const tg_reduce_attributes *a)
 {
@@ -59,10 +56,15 @@ static void project_any(const tg_outputs *o)
 static const tg_reducer any_reducer = {
     .reduce = reduce_any, .combine = combine_sums, .project = project_any, .reads_bytes = true};
 
-void KERNEL(tg_any_forward)(const tg_op_call *call)
+#ifdef TG_ONCE
+static bool any_shape(tg_op_call *call)
 {
-    KERNEL(tg_reduce_forward)(call, &any_reducer);
+    return tg_reduce_output(call, TG_U8);
 }
+#endif
+
+TG_REDUCE_OP(tg_any_op, &any_reducer, NULL, .op.name = "any", .op.shape = any_shape);
+TG_REDUCE_OP(tg_all_op, &any_reducer, NULL, .op.name = "all", .op.shape = any_shape);
 
 /* A u8 value counts as 0 or 1. */
 static inline double true_term(real x, double center, const tg_reduce_attributes *a)
@@ -89,41 +91,27 @@ static void project_integers(const tg_outputs *o)
 static const tg_reducer integers_reducer = {
     .reduce = reduce_integers, .combine = combine_sums, .project = project_integers};
 
-void KERNEL(tg_sum_integers_forward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_forward)(call, &integers_reducer);
-}
-
 #ifdef TG_ONCE
-
-static bool any_shape(tg_op_call *call)
-{
-    return tg_reduce_output(call, TG_U8);
-}
-
 static bool sum_shape(tg_op_call *call)
 {
     return tg_reduce_output(call, TG_I32);
 }
+#endif
 
-#define ANY_OP(op_name, rule, kernel)                                                           \
-    {                                                                                           \
-        .name = op_name, .shape = rule, .input_names = {"x"}, TG_KERNELS(kernel, TG_NO_KERNEL), \
-        .accepts_layout = tg_any_layout                                                         \
-    }
+TG_REDUCE_OP(tg_sum_of_integers_op, &integers_reducer, NULL, .op.name = "sum", .op.shape = sum_shape);
 
-static const tg_op any_op = ANY_OP("any", any_shape, tg_any_forward);
-static const tg_op all_op = ANY_OP("all", any_shape, tg_any_forward);
-const tg_op tg_sum_integers_op = ANY_OP("sum", sum_shape, tg_sum_integers_forward);
+#ifdef TG_ONCE
+
+const tg_op *const tg_sum_integers_op = &tg_sum_of_integers_op.op;
 
 tg_tensor *tg_any(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &any_op, x, axes, keep, (tg_reduce_attributes){.all = false});
+    return tg_reduce(t, &tg_any_op.op, x, axes, keep, (tg_reduce_attributes){.all = false});
 }
 
 tg_tensor *tg_all(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &all_op, x, axes, keep, (tg_reduce_attributes){.all = true});
+    return tg_reduce(t, &tg_all_op.op, x, axes, keep, (tg_reduce_attributes){.all = true});
 }
 
 #endif

@@ -9,18 +9,13 @@
 #include "ops/reduce/fold.h"
 #include "ops/reduce/p_norm.h"
 
-TG_DECLARE_KERNEL(tg_logsumexp_forward);
-TG_DECLARE_KERNEL(tg_logsumexp_backward);
-TG_DECLARE_KERNEL(tg_norm_forward);
-TG_DECLARE_KERNEL(tg_norm_backward);
-
 /* ---- logsumexp ---- */
 
 /* What is not a normal number is nothing beside the largest term, which is 1. */
 static inline double exp_term(real x, double most, const tg_reduce_attributes *a)
 {
     (void)a;
-    return (double)EXP_OR_ZERO(x - (real)most);
+    return (double)real_exp_or_zero(x - (real)most);
 }
 
 static void add_exponentials(const tg_tile *tile, double *sum)
@@ -70,7 +65,7 @@ static void prepare_exponentials(tg_outputs *o, double *scale)
 static inline real exp_slope(real x, double scale, double y, const tg_reduce_attributes *a)
 {
     (void)a;
-    return (real)scale * EXP(x - (real)y);
+    return (real)scale * real_exp(x - (real)y);
 }
 
 static void differentiate_exponentials(const tg_tile *tile, real *dx)
@@ -82,20 +77,12 @@ static const tg_reducer exponentials_reducer = {
     .reduce = reduce_exponentials, .combine = combine_exponentials, .project = project_exponentials};
 static const tg_reducer exponentials_gradient = {
     .prepare = prepare_exponentials, .differentiate = differentiate_exponentials, .reads_x = true};
-
-void KERNEL(tg_logsumexp_forward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_forward)(call, &exponentials_reducer);
-}
-
-void KERNEL(tg_logsumexp_backward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_backward)(call, &exponentials_gradient);
-}
+TG_REDUCE_OP(tg_logsumexp_op, &exponentials_reducer, &exponentials_gradient, .op.name = "logsumexp",
+             .op.shape = tg_reduce_shape);
 
 /* ---- norm ---- */
 
-/* The powers that are summed: the loops for p = 1, 2 and 3 have a constant p. */
+/* The powers that are summed: the loops for p = 1 and 2 have a constant p. */
 static inline double power_term(real x, double center, const tg_reduce_attributes *a)
 {
     (void)center;
@@ -114,12 +101,6 @@ static inline double square_term(real x, double center, const tg_reduce_attribut
     return tg_p_norm_add(0, (double)x, 2);
 }
 
-static inline double cube_term(real x, double center, const tg_reduce_attributes *a)
-{
-    (void)center, (void)a;
-    return tg_p_norm_add(0, (double)x, 3);
-}
-
 static void add_powers(const tg_tile *tile, double *sum)
 {
     const double p = tile->attributes->p;
@@ -127,8 +108,6 @@ static void add_powers(const tg_tile *tile, double *sum)
         add_tile_terms(tile, size_term, sum);
     } else if (p == 2) {
         add_tile_terms(tile, square_term, sum);
-    } else if (p == 3) {
-        add_tile_terms(tile, cube_term, sum);
     } else {
         add_tile_terms(tile, power_term, sum);
     }
@@ -137,7 +116,7 @@ static void add_powers(const tg_tile *tile, double *sum)
 static inline real size_key(real x, const tg_reduce_attributes *a)
 {
     (void)a;
-    return REAL(fabs)(x);
+    return real_fabs(x);
 }
 
 static void find_largest_size(const tg_tile *tile, double *most)
@@ -148,7 +127,7 @@ static void find_largest_size(const tg_tile *tile, double *most)
 static inline double tie_term(real x, double most, const tg_reduce_attributes *a)
 {
     (void)a;
-    return REAL(fabs)(x) == (real)most;
+    return real_fabs(x) == (real)most;
 }
 
 static void add_ties(const tg_tile *tile, double *sum)
@@ -220,94 +199,54 @@ static inline real scaled_slope(real x, double scale, double norm, const tg_redu
     return (real)(scale * (double)x);
 }
 
-static inline real cube_slope(real x, double scale, double norm, const tg_reduce_attributes *a)
-{
-    (void)a;
-    return (real)(scale * tg_p_norm_gradient((double)x, norm, 3, 1));
-}
-
 static void differentiate_norm(const tg_tile *tile, real *dx)
 {
-    const double p = tile->attributes->p;
-    if (p == 2) {
+    if (tile->attributes->p == 2) {
         write_slopes(tile, scaled_slope, dx);
-    } else if (p == 3) {
-        write_slopes(tile, cube_slope, dx);
     } else {
         write_slopes(tile, power_slope, dx);
     }
 }
 
-/* For finite p, and for INFINITY. */
-static const tg_reducer norm_reducer[2] = {
-    {.reduce = reduce_norm, .combine = combine_sums, .project = project_norm},
-    {.reduce = reduce_norm, .combine = combine_largest, .project = project_norm},
-};
-static const tg_reducer norm_gradient[2] = {
-    {.reduce = reduce_norm,
-     .combine = combine_sums,
-     .prepare = prepare_norm,
-     .differentiate = differentiate_norm,
-     .reads_x = true},
-    {.reduce = reduce_norm,
-     .combine = combine_largest,
-     .prepare = prepare_norm,
-     .differentiate = differentiate_norm,
-     .reads_x = true},
-};
-
-/* Returns whether the call is for p = INFINITY, as an index. */
-static inline int is_largest(const tg_op_call *call)
-{
-    return ((const tg_reduce_attributes *)call->attributes)->p == (double)INFINITY;
-}
-
-void KERNEL(tg_norm_forward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_forward)(call, &norm_reducer[is_largest(call)]);
-}
-
-void KERNEL(tg_norm_backward)(const tg_op_call *call)
-{
-    KERNEL(tg_reduce_backward)(call, &norm_gradient[is_largest(call)]);
-}
-
 #ifdef TG_ONCE
-
-static const tg_op logsumexp_op = {
-    .name = "logsumexp",
-    .shape = tg_reduce_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_logsumexp_forward, tg_logsumexp_backward),
-    .accepts_layout = tg_any_layout,
-    .can_overwrite = true,
-};
-
 static bool norm_shape(tg_op_call *call)
 {
     double p = ((const tg_reduce_attributes *)call->attributes)->p;
     return (p > 0 || tg_op_fail(call, TG_ERROR_VALUE, "p %g; it must be above 0, or INFINITY", p)) &&
            (p < (double)INFINITY || tg_reduce_expect_values(call, "maximum")) && tg_reduce_twice_shape(call);
 }
+#endif
 
-static const tg_op norm_op = {
-    .name = "norm",
-    .shape = norm_shape,
-    .input_names = {"x"},
-    TG_KERNELS(tg_norm_forward, tg_norm_backward),
-    .accepts_layout = tg_any_layout,
-    .can_overwrite = true,
-    .backward_ignores_outputs = TG_OP_ALL,
-};
+static const tg_reducer norm_reducer = {.reduce = reduce_norm, .combine = combine_sums, .project = project_norm};
+static const tg_reducer norm_gradient = {.reduce = reduce_norm,
+                                         .combine = combine_sums,
+                                         .prepare = prepare_norm,
+                                         .differentiate = differentiate_norm,
+                                         .reads_x = true};
+TG_REDUCE_OP(tg_norm_op, &norm_reducer, &norm_gradient, .op.name = "norm", .op.shape = norm_shape,
+             .op.backward_ignores_outputs = TG_OP_ALL);
+
+/* The same for p = INFINITY. */
+static const tg_reducer largest_reducer = {.reduce = reduce_norm, .combine = combine_largest, .project = project_norm};
+static const tg_reducer largest_gradient = {.reduce = reduce_norm,
+                                            .combine = combine_largest,
+                                            .prepare = prepare_norm,
+                                            .differentiate = differentiate_norm,
+                                            .reads_x = true};
+TG_REDUCE_OP(tg_largest_norm_op, &largest_reducer, &largest_gradient, .op.name = "norm", .op.shape = norm_shape,
+             .op.backward_ignores_outputs = TG_OP_ALL);
+
+#ifdef TG_ONCE
 
 tg_tensor *tg_logsumexp(tg_tape *t, tg_tensor *x, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &logsumexp_op, x, axes, keep, (tg_reduce_attributes){.sign = 1});
+    return tg_reduce(t, &tg_logsumexp_op.op, x, axes, keep, (tg_reduce_attributes){.sign = 1});
 }
 
 tg_tensor *tg_norm(tg_tape *t, tg_tensor *x, double p, tg_axes axes, tg_keep_axes keep)
 {
-    return tg_reduce(t, &norm_op, x, axes, keep, (tg_reduce_attributes){.p = p});
+    const tg_reduce_op *op = p < (double)INFINITY ? &tg_norm_op : &tg_largest_norm_op;
+    return tg_reduce(t, &op->op, x, axes, keep, (tg_reduce_attributes){.p = p});
 }
 
 #endif

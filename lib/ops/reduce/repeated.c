@@ -6,8 +6,6 @@
 
 enum { SHARES = 8, FEW = 256 };
 
-_Static_assert(FOLD == TG_GRADIENT_PART, "a part fills a buffer");
-
 static void project_repeated(const tg_outputs *o)
 {
     real *dx = (real *)o->r->y + o->begin;
@@ -25,7 +23,7 @@ void KERNEL(tg_sum_repeated)(const tg_shape *shape, const int64_t *strides, tg_g
     const tg_reduce_attributes no_attributes = {.keep = false};
     tg_reduce_call r = {.attributes = &no_attributes,
                         .x = context,
-                        .dtype = REAL_DTYPE,
+                        .dtype = real_dtype,
                         .part = part,
                         .y = dx,
                         .add = !overwrite,

@@ -8,10 +8,7 @@
 
 #include "ops/kernel.h"
 
-/* The largest number of values that a tg_gradient_part is asked for. */
-#define TG_GRADIENT_PART 512
-
-/* Computes the gradients of n values of y from `begin` on, as reals. */
+/* Computes the gradients of n values of y from `begin` on, at most FOLD (fold.h), as reals. */
 typedef void tg_gradient_part(const void *context, int64_t begin, int64_t n, void *out);
 
 /* Sums the gradients of y, of this shape, into dx. The strides of the axes of y in dx are 0 where x was repeated; the

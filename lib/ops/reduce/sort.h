@@ -2,15 +2,12 @@
  *
  * Each value becomes an unsigned integer, its key, whose order is that of the result: NaN has the largest key, and -0
  * that of 0; where the largest value comes first, all bits are inverted. The keys are radix sorted, byte by byte from
- * the lowest; of a few, the smaller ones are counted, in vectors. Both are stable: on a tie the smaller index is first.
+ * the lowest; a few are sorted by insertion. Both are stable: on a tie the smaller index is first.
  *
  * If only the first k of many values are needed, the first k of those read so far stand sorted at the beginning of a
  * buffer. Of the next values, those that come before the last of the k are added behind them; most blocks have none,
  * which a loop of vectors finds. The buffer is sorted when it is full, or twice as many values have been read, and its
  * first k entries stay. So no order of the values takes longer than O(n).
- *
- * The first few values of neighboring lines are found for a vector of lines at a time: each value is inserted where it
- * belongs among those so far.
  */
 #ifndef TG_OPS_REDUCE_SORT_H
 #define TG_OPS_REDUCE_SORT_H
@@ -31,12 +28,11 @@ typedef struct sort_entry {
     int32_t index;
 } sort_entry;
 
-/* Up to SORT_SHORT entries are counted. Values are compared with the last of the k in blocks of SORT_BLOCK. */
-enum { SORT_KEY_BYTES = sizeof(sort_key), SORT_SIGN_BIT = 8 * SORT_KEY_BYTES - 1, SORT_SHORT = 128, SORT_BLOCK = 32 };
+/* Up to SORT_SHORT entries are inserted. Values are compared with the last of the k in blocks of SORT_BLOCK. */
+enum { SORT_KEY_BYTES = sizeof(sort_key), SORT_SIGN_BIT = 8 * SORT_KEY_BYTES - 1, SORT_SHORT = 64, SORT_BLOCK = 32 };
 
-/* The lines that are read side by side, a line of the processor's cache of each row, and the most first values that are
- * searched in all of them together. */
-enum { SORT_ROW_BYTES = 64, SORT_LINES = SORT_ROW_BYTES / sizeof(real), SORT_FEW = 8 };
+/* The bytes of a row of the lines that are read side by side: a line of the processor's cache. */
+enum { SORT_ROW_BYTES = 64 };
 
 /* Returns the key of x. `order` is 0 if the smallest value comes first, and ~0 if the largest one does. */
 static inline sort_key key_of(real x, sort_key order)
@@ -55,29 +51,16 @@ static inline int64_t sort_capacity(int64_t n, int64_t k)
     return (n - 1) / 2 - SORT_BLOCK <= k ? n : 2 * k + 2 * SORT_BLOCK;
 }
 
-/* Sorts up to SORT_SHORT entries: one with r smaller keys has position r, or follows those of the same key before
- * it. */
-static inline void count_sort(const sort_entry *from, sort_entry *restrict to, int64_t n)
+/* Sorts a few entries. */
+static inline void insertion_sort(sort_entry *entries, int64_t n)
 {
-    signed_key keys[SORT_SHORT];
-    sort_key smaller[SORT_SHORT];
-    uint8_t same[SORT_SHORT];
-    const int64_t padded = (n + SORT_BLOCK - 1) / SORT_BLOCK * SORT_BLOCK;
-    for (int64_t i = 0; i < padded; i++) {
-        keys[i] =
-            (signed_key)((i < n ? from[i].key : 0) ^ (sort_key)1 << SORT_SIGN_BIT); /* vectors compare signed numbers */
-        smaller[i] = 0;
-        same[i] = 0;
-    }
-    for (int64_t j = 0; j < n; j++) {
-        for (int64_t i = 0; i < padded; i += SORT_BLOCK) {
-            for (int k = 0; k < SORT_BLOCK; k++) {
-                smaller[i + k] += keys[j] < keys[i + k];
-            }
+    for (int64_t i = 1; i < n; i++) {
+        const sort_entry entry = entries[i];
+        int64_t at = i;
+        for (; at > 0 && entry.key < entries[at - 1].key; at--) {
+            entries[at] = entries[at - 1];
         }
-    }
-    for (int64_t i = 0; i < n; i++) {
-        to[smaller[i] + same[smaller[i]]++] = from[i];
+        entries[at] = entry;
     }
 }
 
@@ -87,9 +70,7 @@ static inline void sort_entries(sort_entry **a, sort_entry **b, int64_t n)
     uint32_t counts[SORT_KEY_BYTES][256];
     sort_entry *restrict from = *a, *restrict to = *b;
     if (n <= SORT_SHORT) {
-        count_sort(from, to, n);
-        *a = to;
-        *b = from;
+        insertion_sort(from, n);
         return;
     }
     memset(counts, 0, sizeof counts);
@@ -167,45 +148,6 @@ static inline const sort_entry *sort_line(const real *x, int64_t n, int64_t k, s
         }
     }
     return a;
-}
-
-/* Values and keys of a row. Like the other vectors here they are aligned as numbers, which every stack is. */
-typedef real line_values __attribute__((vector_size(SORT_LINES * sizeof(real)), aligned(sizeof(real)), may_alias));
-typedef signed_key line_keys __attribute__((vector_size(SORT_LINES * sizeof(real)), aligned(sizeof(real)), may_alias));
-
-/* Writes key_of of a row of values, as signed numbers. */
-static inline void keys_of_row(const line_values *x, sort_key order, line_keys *keys)
-{
-    const line_values plain = *x + (real)0;
-    const line_keys is_number = *x == *x, bits = (line_keys)plain;
-    const signed_key most = (signed_key)(~(sort_key)0 >> 1);
-    const line_keys numbers = bits ^ (bits >> SORT_SIGN_BIT & most);
-    *keys = ((numbers & is_number) | (most & ~is_number)) ^ (signed_key)order;
-}
-
-/* Finds the first k <= SORT_FEW of n values of SORT_LINES lines: number i of line c is x[i * apart + c]. Writes their
- * numbers. */
-static inline void first_of_lines(const real *x, int64_t apart, int64_t n, int64_t k, sort_key order,
-                                  line_keys numbers[SORT_FEW])
-{
-    line_keys keys[SORT_FEW];
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t known = i < k ? i : k;
-        line_keys key, number = (line_keys){0} + (signed_key)i, is_before = {0};
-        keys_of_row((const line_values *)(x + i * apart), order, &key);
-        for (int64_t j = 0; j < known; j++) { /* all that follow the new value move on by one */
-            is_before |= key < keys[j];
-            const line_keys moved_key = keys[j], moved = numbers[j];
-            keys[j] = (key & is_before) | (moved_key & ~is_before);
-            numbers[j] = (number & is_before) | (moved & ~is_before);
-            key = (moved_key & is_before) | (key & ~is_before);
-            number = (moved & is_before) | (number & ~is_before);
-        }
-        if (known < k) {
-            keys[known] = key;
-            numbers[known] = number;
-        }
-    }
 }
 
 #endif

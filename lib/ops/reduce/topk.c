@@ -81,20 +81,6 @@ static inline void write_rows(const topk_lines *n, const real *x, const int32_t 
     }
 }
 
-/* The same for a group of SORT_LINES lines of which few values are needed. */
-static void sort_lines(const topk_lines *n, const real *x, sort_key order, real *y, int32_t *index)
-{
-    line_keys numbers[SORT_FEW];
-    first_of_lines(x, n->x.inner, n->x.size, n->k, order, numbers);
-    for (int64_t i = 0; i < n->k; i++) {
-        for (int64_t c = 0; c < SORT_LINES; c++) {
-            const int64_t number = numbers[i][c];
-            index[i * n->x.inner + c] = (int32_t)number;
-            y[i * n->x.inner + c] = x[number * n->x.inner + c];
-        }
-    }
-}
-
 static void sort_group(const topk_loop *loop, topk_group g, void *scratch)
 {
     const topk_lines *n = &loop->n;
@@ -103,10 +89,6 @@ static void sort_group(const topk_loop *loop, topk_group g, void *scratch)
     const real *x = (const real *)tg_values(loop->call->inputs[0]) + g.x;
     real *y = (real *)tg_values(loop->call->outputs[0]) + g.y;
     int32_t *index = (int32_t *)tg_values(loop->call->outputs[1]) + g.y;
-    if (g.lines == SORT_LINES && k <= SORT_FEW) {
-        sort_lines(n, x, order, y, index);
-        return;
-    }
     sort_entry *entries = scratch;
     real *copy = (real *)(entries + 2 * capacity);
     int32_t *positions = inner > 1 ? (int32_t *)(copy + n->width * size) : index;
@@ -122,11 +104,7 @@ static void sort_group(const topk_loop *loop, topk_group g, void *scratch)
             positions[c * k + i] = first[i].index;
         }
     }
-    if (inner > 1) {
-        write_rows(n, copy, positions, g.lines, y, index);
-    } else {
-        write_rows(n, x, positions, 1, y, index);
-    }
+    write_rows(n, inner > 1 ? copy : x, positions, g.lines, y, index);
 }
 
 static void sort_parts(void *context, int64_t begin, int64_t end)
@@ -146,49 +124,34 @@ void KERNEL(tg_topk_forward)(const tg_op_call *call)
 }
 
 /* In the forward pass y[i] was x[index[i]]. */
-static void spread_group(const topk_loop *loop, topk_group g, real *restrict sums)
-{
-    const topk_lines *n = &loop->n;
-    const int64_t size = n->x.size, inner = n->x.inner;
-    const bool overwrite = loop->call->overwrite[0];
-    real *dx = (real *)loop->call->input_gradients[0] + g.x;
-    const real *dy = (const real *)loop->call->output_gradients[0] + g.y;
-    const int32_t *index = (const int32_t *)tg_values(loop->call->outputs[1]) + g.y;
-    const bool direct = inner == 1 || n->k < size / 8; /* else the lines of sums are side by side */
-    const int64_t line = direct ? 1 : size, step = direct ? inner : 1;
-    real *to = direct ? dx : sums;
-    for (int64_t i = 0; direct && overwrite && i < (inner > 1 ? size : 1); i++) {
-        memset(dx + i * inner, 0, (size_t)(inner > 1 ? g.lines : size) * sizeof *dx);
-    }
-    if (!direct) {
-        memset(sums, 0, (size_t)(g.lines * size) * sizeof *sums);
-    }
-    for (int64_t i = 0; i < n->k; i++) {
-        for (int64_t c = 0; c < g.lines; c++) {
-            to[c * line + index[i * inner + c] * step] += dy[i * inner + c];
-        }
-    }
-    for (int64_t i = 0; !direct && i < size; i++) {
-        for (int64_t c = 0; c < g.lines; c++) {
-            dx[i * inner + c] = accumulated(overwrite, dx[i * inner + c], sums[c * size + i]);
-        }
-    }
-}
-
-static void spread_parts(void *context, int64_t begin, int64_t end)
+static void spread_groups(void *context, int64_t begin, int64_t end)
 {
     const topk_loop *loop = context;
     const topk_lines *n = &loop->n;
-    const int64_t groups = n->x.outer * n->groups;
-    for (int64_t group = begin * groups / n->parts; group < end * groups / n->parts; group++) {
-        spread_group(loop, group_at(n, group), (real *)loop->call->scratch + begin * n->width * n->x.size);
+    const int64_t inner = n->x.inner, zeroed = loop->call->overwrite[0] ? n->x.size : 0;
+    for (int64_t group = begin; group < end; group++) {
+        const topk_group g = group_at(n, group);
+        real *dx = (real *)loop->call->input_gradients[0] + g.x;
+        const real *dy = (const real *)loop->call->output_gradients[0] + g.y;
+        const int32_t *index = (const int32_t *)tg_values(loop->call->outputs[1]) + g.y;
+        for (int64_t i = 0; i < zeroed; i++) {
+            for (int64_t c = 0; c < g.lines; c++) {
+                dx[i * inner + c] = 0;
+            }
+        }
+        for (int64_t i = 0; i < n->k; i++) {
+            for (int64_t c = 0; c < g.lines; c++) {
+                dx[index[i * inner + c] * inner + c] += dy[i * inner + c];
+            }
+        }
     }
 }
 
 void KERNEL(tg_topk_backward)(const tg_op_call *call)
 {
     topk_loop loop = {call, lines_of(call, sizeof(real))};
-    tg_parallel_for(loop.n.parts, 1, spread_parts, &loop);
+    tg_parallel_for(loop.n.x.outer * loop.n.groups, 1 + TG_GRAIN / 4 / (loop.n.width * loop.n.x.size), spread_groups,
+                    &loop);
 }
 
 #ifdef TG_ONCE
@@ -220,8 +183,7 @@ static bool topk_shape(tg_op_call *call)
     }
     size_t value = tg_size_of(call->inputs[0]->dtype);
     topk_lines n = lines_of(call, value);
-    return tg_op_scratch(call, n.parts, (size_t)part_bytes(&n, value)) &&
-           (n.x.inner == 1 || tg_op_backward_scratch(call, n.parts * n.width, (size_t)n.x.size * value));
+    return tg_op_scratch(call, n.parts, (size_t)part_bytes(&n, value));
 }
 
 static const tg_op topk_op = {

@@ -22,7 +22,7 @@ TG_DECLARE_KERNEL(tg_avg_pool1d_forward);
 TG_DECLARE_KERNEL(tg_avg_pool1d_backward);
 
 /* The outputs that are computed at once. */
-#define POOL_PART 256
+enum { POOL_PART = 256 };
 
 typedef struct windows {
     pool_attributes a;
@@ -111,11 +111,7 @@ static void maxima_of_parts(void *context, int64_t begin, int64_t end)
         }
         for (int64_t k = p.begin; k < p.end; k++) {
             const tap t = tap_at(w, &p, k);
-            switch (w->a.stride) { /* those that vectorize are constants */
-            case 1: raise(w->x + t.x, 1, t.end - t.begin, y + t.begin); break;
-            case 2: raise(w->x + t.x, 2, t.end - t.begin, y + t.begin); break;
-            default: raise(w->x + t.x, w->a.stride, t.end - t.begin, y + t.begin);
-            }
+            raise(w->x + t.x, w->a.stride, t.end - t.begin, y + t.begin);
         }
     }
 }
@@ -152,11 +148,7 @@ static void spread_maxima(void *context, int64_t begin, int64_t end)
         }
         for (int64_t k = p.begin; k < p.end; k++) {
             const tap t = tap_at(w, &p, k);
-            switch (w->a.stride) {
-            case 1: find(w->x + t.x, 1, t.end - t.begin, t.x, most + t.begin, position + t.begin); break;
-            case 2: find(w->x + t.x, 2, t.end - t.begin, t.x, most + t.begin, position + t.begin); break;
-            default: find(w->x + t.x, w->a.stride, t.end - t.begin, t.x, most + t.begin, position + t.begin);
-            }
+            find(w->x + t.x, w->a.stride, t.end - t.begin, t.x, most + t.begin, position + t.begin);
         }
         for (int64_t i = 0; i < p.count; i++) {
             if (position[i] >= 0) {
@@ -177,10 +169,7 @@ static void means_of_parts(void *context, int64_t begin, int64_t end)
         for (int64_t k = p.begin; k < p.end; k++) {
             const tap t = tap_at(w, &p, k);
             const real *x = w->x + t.x;
-            for (int64_t i = t.begin; w->a.stride == 1 && i < t.end; i++) {
-                sum[i] += (double)x[i - t.begin];
-            }
-            for (int64_t i = t.begin; w->a.stride != 1 && i < t.end; i++) {
+            for (int64_t i = t.begin; i < t.end; i++) {
                 sum[i] += (double)x[(i - t.begin) * w->a.stride];
             }
         }
@@ -209,10 +198,7 @@ static void spread_means(void *context, int64_t begin, int64_t end)
         for (int64_t k = p.end - 1; k >= p.begin; k--) {
             const tap t = tap_at(w, &p, k);
             real *dx = w->dx + t.x;
-            for (int64_t i = t.begin; w->a.stride == 1 && i < t.end; i++) {
-                dx[i - t.begin] += share[i];
-            }
-            for (int64_t i = t.begin; w->a.stride != 1 && i < t.end; i++) {
+            for (int64_t i = t.begin; i < t.end; i++) {
                 dx[(i - t.begin) * w->a.stride] += share[i];
             }
         }

@@ -53,7 +53,7 @@ static inline void sigmoid_of_sum(int64_t n, const real *restrict a, const real 
 static inline void tanh_of_sum(int64_t n, const real *restrict a, const real *restrict b, real *restrict out)
 {
     for (int64_t k = 0; k < n; k++) {
-        out[k] = TANH(a[k] + b[k]);
+        out[k] = real_tanh(a[k] + b[k]);
     }
 }
 
@@ -76,7 +76,7 @@ static void gru_state(int64_t count, const real *restrict a, const real *restric
                       const real *restrict z, const real *restrict h, real *restrict n, real *restrict y)
 {
     for (int64_t k = 0; k < count; k++) {
-        n[k] = TANH(a[k] + r[k] * b[k]);
+        n[k] = real_tanh(a[k] + r[k] * b[k]);
         y[k] = n[k] + z[k] * (h[k] - n[k]);
     }
 }
@@ -126,7 +126,7 @@ static void lstm_state(int64_t n, const real *restrict i, const real *restrict f
 {
     for (int64_t k = 0; k < n; k++) {
         next[k] = f[k] * c[k] + i[k] * g[k];
-        y[k] = o[k] * TANH(next[k]);
+        y[k] = o[k] * real_tanh(next[k]);
     }
 }
 
@@ -146,7 +146,7 @@ static void lstm_output_gradient(int64_t n, const real *restrict o, const real *
                                  real *restrict dc, real *restrict d_o)
 {
     for (int64_t k = 0; k < n; k++) {
-        real t = TANH(next[k]);
+        real t = real_tanh(next[k]);
         dc[k] += dh[k] * o[k] * (1 - t * t);
         d_o[k] = dh[k] * t * o[k] * (1 - o[k]);
         dh[k] = 0;

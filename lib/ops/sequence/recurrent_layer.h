@@ -11,10 +11,10 @@
 #include "products/panels.h"
 
 /* The most panels of a block: its sums, of all gates, stay in the second level of the cache. */
-#define BLOCK_PANELS 8
+enum { BLOCK_PANELS = 8 };
 
 /* The multiplications that are worth the wake-up of a thread. */
-#define STEP_GRAIN (64 * 64 * 64)
+enum { STEP_GRAIN = (64 * 64 * 64) };
 
 /* A call, and the position at which it is. */
 typedef struct layer {

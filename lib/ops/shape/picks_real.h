@@ -19,14 +19,7 @@ static inline void pick_one(pick_action action, size_t size, char *x, int64_t at
 static inline void pick_values(const int32_t *restrict ids, int64_t scale, int64_t step, char *restrict x,
                                char *restrict values, int64_t begin, int64_t end, pick_action action, size_t size)
 {
-    enum { PICK_GROUP = 8 }; /* loads that do not wait for the loop */
-    int64_t k = begin;
-    for (; k + PICK_GROUP <= end; k += PICK_GROUP) {
-        for (int i = 0; i < PICK_GROUP; i++) {
-            pick_one(action, size, x, ids[k + i] * scale + (k + i) * step, values, k + i);
-        }
-    }
-    for (; k < end; k++) {
+    for (int64_t k = begin; k < end; k++) {
         pick_one(action, size, x, ids[k] * scale + k * step, values, k);
     }
 }
@@ -40,17 +33,11 @@ static inline void pick_row(const picks *p, const int32_t *restrict ids, char *r
         const int64_t step = action == PICK_COPY ? p->step : 1; /* values are added to neighbors only */
         if (action == PICK_COPY && step == 1) {
             memcpy(values + begin * (int64_t)size, x + begin * (int64_t)size, (size_t)(end - begin) * size);
-        } else if (step == 2) {
-            for (int64_t k = begin; k < end; k++) {
-                pick_one(action, size, x, k * 2, values, k);
-            }
         } else {
             for (int64_t k = begin; k < end; k++) {
                 pick_one(action, size, x, k * step, values, k);
             }
         }
-    } else if (p->step == 0 && p->scale == 1) {
-        pick_values(ids, 1, 0, x, values, begin, end, action, size);
     } else {
         pick_values(ids, p->scale, p->step, x, values, begin, end, action, size);
     }

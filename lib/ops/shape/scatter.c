@@ -38,7 +38,7 @@ static void add_gradients(const tg_op_call *call, picks p)
     if (dx && call->overwrite[0]) {
         tg_copy_values(dx, dy, call->outputs[0]->count, sizeof(real));
     } else if (dx) {
-        tg_add_values(dx, dy, call->outputs[0]->count, REAL_DTYPE);
+        tg_add_values(dx, dy, call->outputs[0]->count, real_dtype);
     }
     if (ds && call->overwrite[2]) {
         if (p.rows.count * p.length < source->count) {

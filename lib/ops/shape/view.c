@@ -39,7 +39,7 @@ void KERNEL(tg_view_backward)(const tg_op_call *call)
     tg_contiguous_strides(&shape, strides);
     tg_strided s = tg_strided_of(&shape, v->strides, strides);
     if (!call->overwrite[0]) {
-        tg_strided_add(&s, REAL_DTYPE, dx + v->offset, dy);
+        tg_strided_add(&s, real_dtype, dx + v->offset, dy);
         return;
     }
     s.to += v->offset;
