@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Goldens of the ops: values and gradients by torch 2.13.0, in double. Writes ops.txt beside itself.
 
-A case: "op NAME INPUTS", then one line per tensor: the inputs, the cotangent, the result, and the gradient of each float
+A case: "op NAME INPUTS OPTIONS...", then one line per tensor: the inputs, the cotangent, the result, and the gradient of each float
 input. A tensor: DTYPE RANK SIZES... VALUES..., values as hexadecimal floats.
 """
 import os
@@ -36,14 +36,14 @@ CASES = [
     ("maximum", [torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0])], torch.maximum),
     ("minimum", [torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0])], torch.minimum),
     ("minimum", [draw(2, 3), draw(1)], torch.minimum),
-    ("add_scalar", [draw(3)], lambda x: x + 1.5), ("mul_scalar", [draw(3)], lambda x: x * 1.5),
-    ("div_scalar", [draw(3)], lambda x: x / 1.5), ("pow_scalar", [draw(3).abs()], lambda x: x ** 1.5),
+    ("add_scalar 1.5", [draw(3)], lambda x: x + 1.5), ("mul_scalar 1.5", [draw(3)], lambda x: x * 1.5),
+    ("div_scalar 1.5", [draw(3)], lambda x: x / 1.5), ("pow_scalar 1.5", [draw(3).abs()], lambda x: x ** 1.5),
     ("neg", [draw(5)], torch.neg), ("exp", [draw(5)], torch.exp), ("log", [positive(5)], torch.log),
     ("sqrt", [positive(5)], torch.sqrt), ("tanh", [draw(5)], torch.tanh), ("sigmoid", [draw(5) * 4], torch.sigmoid),
     ("relu", [torch.tensor([-1.0, 0.0, 2.0])], torch.relu), ("gelu", [draw(5) * 2], F.gelu),
     ("gelu_tanh", [draw(5) * 2], lambda x: F.gelu(x, approximate="tanh")), ("silu", [draw(5) * 2], F.silu),
     ("abs", [torch.tensor([-1.5, 0.0, 2.0])], torch.abs),
-    ("clamp", [torch.tensor([-2.0, -0.5, 0.1, 0.75, 3.0])], lambda x: torch.clamp(x, -0.5, 0.75)),
+    ("clamp -0.5 0.75", [torch.tensor([-2.0, -0.5, 0.1, 0.75, 3.0])], lambda x: torch.clamp(x, -0.5, 0.75)),
     ("where", [MASK, draw(2, 3), draw(3)], torch.where),
     ("masked_fill", [draw(2, 3), MASK], lambda x, m: x.masked_fill(m, -7.0)),
     ("tril", [draw(2, 3, 4)], lambda x: torch.tril(x, 1)), ("triu", [draw(2, 3, 4)], lambda x: torch.triu(x, -1)),
@@ -107,7 +107,8 @@ def main():
             y = function(*inputs)
             seed = torch.randn(y.shape)
             y.backward(seed)
-            print("op", name, len(inputs), file=out)
+            name, *options = name.split()
+            print("op", name, len(inputs), *options, file=out)
             for x in [*inputs, seed, y] + [x.grad for x in inputs if x.requires_grad]:
                 line(x.detach(), out)
 

@@ -85,16 +85,6 @@ void put_terms(array *x, int64_t i, double value, double terms)
     x->terms[i] = isfinite(value) ? fmin(terms, DBL_MAX) : 0;
 }
 
-quantity plain(double value)
-{
-    return (quantity){value, fabs(value)};
-}
-
-double sign_of(double x)
-{
-    return x > 0 ? 1 : x < 0 ? -1 : 0;
-}
-
 double positive_part(double x)
 {
     return x < 0 ? 0 : x;

@@ -322,4 +322,4 @@ static const reference references[] = {
     LAYOUT_REFERENCE(transpose, false), LAYOUT_REFERENCE(permute, false), LAYOUT_REFERENCE(flip, false),
 };
 
-const reference_family shapes = {"shapes", references, sizeof references / sizeof *references, 30000};
+reference_family shapes = {"shapes", references, sizeof references / sizeof *references, 30000, NULL};

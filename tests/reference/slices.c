@@ -250,4 +250,4 @@ static const reference references[] = {
     LAYOUT_REFERENCE(tril, false),    LAYOUT_REFERENCE(triu, false),
 };
 
-const reference_family slices = {"slices", references, sizeof references / sizeof *references, 40000};
+reference_family slices = {"slices", references, sizeof references / sizeof *references, 40000, NULL};

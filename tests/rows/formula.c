@@ -1,6 +1,16 @@
-#include "elementwise_formula.h"
+#include "rows/formula.h"
 
 #include <float.h>
+
+quantity plain(double value)
+{
+    return (quantity){value, fabs(value)};
+}
+
+double sign_of(double x)
+{
+    return x > 0 ? 1 : x < 0 ? -1 : 0;
+}
 
 double flushed(double x)
 {
