@@ -5,7 +5,7 @@
     tests/goldens/make_rows.py PROGRAM       PROGRAM is tests/rows_list of a build
 
 Each list of options is called with random inputs, with numbers at which functions of one or two values change, and with
-NaN, infinities, both zeros and kinks.
+NaN, infinities, both zeros and kinks. Ops that move values are called with floats and integers of the row's shapes.
 """
 import itertools
 import json
@@ -55,6 +55,12 @@ def main():
             for options in (row["options"] or [""]) + row["edges"]:
                 function = torch_ops.function_of(row["torch"], count, options)
                 name, numbers = row["op"].removeprefix("tg_"), [float(number) for number in options.split()]
+                if row["moves"]:
+                    for shape in row["shapes"]:
+                        sizes = [int(size) for size in shape.split(",") if size != "-"]
+                        golden_file.write(out, name, numbers, [torch.randn(sizes)], function)
+                        golden_file.write(out, name, numbers, [torch.randint(-9, 9, sizes)], function)
+                    continue
                 for shapes in SHAPES[count]:
                     inputs = [draw(kind, shape) for kind, shape in zip(row["inputs"], shapes)]
                     golden_file.write(out, name, numbers, inputs, function)

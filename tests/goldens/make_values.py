@@ -176,7 +176,7 @@ def cases(dtype):
         yield "var_last", [none(*shape)], lambda x: x.var(-1)
         yield "sum_all", [none(*shape)], lambda x: x.sum()
         yield "mean_all", [none(*shape)], lambda x: x.mean()
-        yield "transpose_pair", [none(*shape)], lambda x: x.transpose(0, -1)
+        yield "transpose 0 -1", [none(*shape)], lambda x: x.transpose(0, -1)
         yield "slice_pair", [none(*shape)], lambda x: x[..., 1:2]
     yield "softmax", [none(2, 0, 3)], lambda x: torch.softmax(x, 1)
     yield "sum", [none(0, 2, 3)], lambda x: x.sum((0, 2))
@@ -213,7 +213,7 @@ def cases(dtype):
     yield "attention_elementary", [none(0, 2, 3), none(0, 2, 3), none(0, 2, 3)], \
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
     yield "permute", [none(2, 0, 3)], lambda x: x.permute(2, 0, 1)
-    yield "select", [none(0, 2, 3)], lambda x: x.select(1, -1)
+    yield "select 1 -1", [none(0, 2, 3)], lambda x: x.select(1, -1)
     yield "layer_norm", [none(0, 4), weight, bias], lambda x, w, b: F.layer_norm(x, (4,), w, b, 1e-5)
     yield "rms_norm", [none(0, 4), weight], lambda x, w: F.rms_norm(x, (4,), w, 1e-5)
     yield "cross_entropy", [none(0, 3), ids()], F.cross_entropy

@@ -31,10 +31,8 @@ CALL(max, tg_amax(t, in[0], TG_AXES(-1), TG_DROP_AXES))
 CALL(var, tg_var(t, in[0], TG_AXES(0, 2), 1, TG_DROP_AXES))
 CALL(topk, tg_topk(t, in[0], 3, 1, TG_LARGEST_FIRST, NULL))
 CALL(reshape, tg_reshape(t, in[0], TG_SHAPE(3, -1)))
-CALL(transpose, tg_transpose(t, in[0], 0, 2))
 CALL(permute, tg_permute(t, in[0], TG_AXES(2, 0, 1)))
 CALL(slice, tg_slice(t, in[0], 1, 1, 6, 2))
-CALL(select, tg_select(t, in[0], 1, -1))
 CALL(expand, tg_expand(t, in[0], TG_SHAPE(4, 2, 5, -1)))
 CALL(cat, tg_cat(t, in, 2, 1))
 CALL(stack, tg_stack(t, in, 2, 1))
@@ -92,7 +90,6 @@ CALL(softmax_last, tg_softmax(t, in[0], -1))
 CALL(smooth_none, cross_entropy(t, in[0], in[1], loss_config(-100, 0.25, TG_REDUCTION_NONE)))
 CALL(nll_none, nll_loss(t, in[0], in[1], -100, TG_REDUCTION_NONE))
 CALL(mse_none, tg_mse_loss(t, in[0], in[1], TG_REDUCTION_NONE))
-CALL(transpose_pair, tg_transpose(t, in[0], 0, -1))
 CALL(slice_pair, tg_slice(t, in[0], -1, 1, 2, 1))
 CALL(reshape_none, tg_reshape(t, in[0], TG_SHAPE(2, 0, 3)))
 CALL(expand_none, tg_expand(t, in[0], TG_SHAPE(0, -1)))
@@ -117,10 +114,8 @@ static const struct {
     ENTRY(var),
     ENTRY(topk),
     ENTRY(reshape),
-    ENTRY(transpose),
     ENTRY(permute),
     ENTRY(slice),
-    ENTRY(select),
     ENTRY(expand),
     ENTRY(cat),
     ENTRY(stack),
@@ -174,7 +169,6 @@ static const struct {
     ENTRY(smooth_none),
     ENTRY(nll_none),
     ENTRY(mse_none),
-    ENTRY(transpose_pair),
     ENTRY(slice_pair),
     ENTRY(reshape_none),
     ENTRY(expand_none),

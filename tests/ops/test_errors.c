@@ -122,9 +122,7 @@ static void test_layout(void **state)
     REFUSED((tg_reshape(t, f->x, tg_shape_make(9, (int64_t[9]){6}))), SHAPE,
             "reshape: shape (2,3) to (6,0,0,0,0,0,0,0); both must have 6 values, and one size may be -1");
     REFUSED(tg_reshape(t, NULL, TG_SHAPE(6)), STATE, NULL_ARGUMENT("reshape", "x"));
-    REFUSED(tg_transpose(t, f->x, 0, 2), RANGE, NO_AXIS("transpose", 2));
     REFUSED(tg_transpose(t, f->scalar, 0, 0), RANGE, "transpose: axis 0 of a scalar; a scalar has no axes");
-    REFUSED(tg_transpose(t, NULL, 0, 1), STATE, NULL_ARGUMENT("transpose", "x"));
     REFUSED(tg_permute(t, f->x, TG_AXES(0)), SHAPE, "permute: 1 axes for rank 2; every axis must be listed once");
     REFUSED(tg_permute(t, f->x, TG_AXES(1, -1)), RANGE, "permute: axis 1 is listed twice");
     REFUSED(tg_permute(t, f->x, TG_AXES(0, 2)), RANGE, NO_AXIS("permute", 2));
@@ -133,9 +131,8 @@ static void test_layout(void **state)
     REFUSED(tg_slice(t, f->x, -3, 0, 2, 1), RANGE, NO_AXIS("slice", -3));
     REFUSED(tg_slice(t, NULL, 0, 0, 2, 1), STATE, NULL_ARGUMENT("slice", "x"));
     REFUSED(tg_select(t, f->x, 1, 3), RANGE, "select: index 3 is outside [-3,3), axis 1");
+    REFUSED(tg_select(t, f->x, 1, INT64_MAX), RANGE, "select: index 9223372036854775807 is outside [-3,3), axis 1");
     REFUSED(tg_select(t, f->x, 1, -4), RANGE, "select: index -4 is outside [-3,3), axis 1");
-    REFUSED(tg_select(t, f->x, 2, 0), RANGE, NO_AXIS("select", 2));
-    REFUSED(tg_select(t, NULL, 0, 0), STATE, NULL_ARGUMENT("select", "x"));
     REFUSED(tg_expand(t, f->x, TG_SHAPE(4, 3)), SHAPE,
             "expand: shape (2,3) to (4,3); only axes of size 1 can get another size, and new axes come first");
     REFUSED(tg_expand(t, f->x, TG_SHAPE(3)), SHAPE,

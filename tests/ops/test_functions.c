@@ -33,7 +33,7 @@ static void each_function(void (*check)(const subject *s))
     int first = (int)tg_get_cpu_level(), count = 0;
     for (int i = 0; i < row_count(); i++) {
         subject s = {.row = row_at(i)};
-        for (int edges = 0; s.row->torch && edges < 2; edges++) {
+        for (int edges = 0; s.row->formula && s.row->torch && edges < 2; edges++) {
             for (int k = 0; (s.options = row_options(s.row, edges, k, s.number)) != NULL; k++, count++) {
                 check(&s);
             }

@@ -89,7 +89,27 @@ static tg_tensor *bernoulli(call *c)
     return tg_bernoulli(c->tape, c->x[0]);
 }
 
-/* A function of tests/rows. One number is drawn. Of two, which may be bounds, the first one is scaled. */
+/* The options of an op of tests/rows. One number is drawn. Of two, which may be bounds, the first one is scaled. An
+ * integer is an index of the axis before it. */
+static void draw_options(call *c, double number[FORMULA_NUMBERS])
+{
+    const test_row *row = c->row;
+    double value = number_of(c->option[1], 0) * 2 + 0.0625;
+    row_options(row, false, 0, number);
+    if (row->kinds[0] == NUMBER) {
+        number[0] = row->with_number ? value : number[0] * (0.5 + value * value);
+        describe(c, row->options[0] ? ", %g" : "", number[0]);
+    }
+    for (int k = 0; k < FORMULA_NUMBERS && row->kinds[k] != NUMBER; k++) {
+        int64_t size = k > 0 ? tg_tensor_size(c->x[0], (int)number[0]) : 3;
+        number[k] = row->kinds[k] == AXIS ? draw_axis(c, c->option[k], c->x[0])
+                    : size > 0            ? (double)((int64_t)c->option[k] % (2 * size) - size)
+                                          : 0;
+        describe(c, row->kinds[k] == AXIS ? "" : ", %g", number[k]);
+    }
+}
+
+/* An op of tests/rows. */
 static tg_tensor *function(call *c)
 {
     const test_row *row = c->row;
@@ -98,12 +118,8 @@ static tg_tensor *function(call *c)
         bool is_positive = row->inputs[k] == POSITIVE || row->inputs[k] == NONZERO;
         x[k] = is_positive ? positive(c, c->x[k]) : c->x[k];
     }
-    double number[FORMULA_NUMBERS], value = number_of(c->option[1], 0) * 2 + 0.0625;
-    row_options(row, false, 0, number);
-    number[0] = row->with_number ? value : number[0] * (0.5 + value * value);
-    if (row->options[0]) {
-        describe(c, ", %g", number[0]);
-    }
+    double number[FORMULA_NUMBERS];
+    draw_options(c, number);
     return row_call(row, c->tape, x, number);
 }
 

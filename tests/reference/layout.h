@@ -10,10 +10,10 @@ enum { NOTHING = -1 };
 
 typedef struct layout_options {
     tg_shape shape;           /* of reshape and expand, and the times of repeat */
-    int axis, other;          /* of several ops */
+    int axis;                 /* of several ops */
     tg_axes axes;             /* of flip and permute */
     int64_t begin, end, step; /* of slice */
-    int64_t number;           /* the index of select, the diagonal of tril and triu */
+    int64_t number;           /* the diagonal of tril and triu */
 } layout_options;
 
 typedef struct layout {

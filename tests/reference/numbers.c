@@ -179,16 +179,6 @@ bool broadcast_shapes(tg_shape a, tg_shape b, tg_shape *result)
     return true;
 }
 
-bool is_axis(int axis, int rank)
-{
-    return axis >= -rank && axis < rank;
-}
-
-int axis_from_front(int axis, int rank)
-{
-    return axis < 0 ? axis + rank : axis;
-}
-
 bool axes_along(tg_axes axes, int rank, bool is_along[TG_MAX_RANK])
 {
     for (int axis = 0; axis < rank; axis++) {

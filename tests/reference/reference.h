@@ -1,9 +1,9 @@
 /* reference: every op a second time, as the formula in plain C over doubles, compared with the library in random calls.
  *
- * The family elementwise reads the rows of tests/rows that have a formula. Any other
- * family is a file with references of related ops, which exports one reference_family. A reference states how to draw
- * a call (shapes, options, values), when the library must refuse it, and what the values and the gradients are. The
- * framework draws the rest: dtypes, layouts, which inputs require a gradient, CPU level, threads, passes of backward.
+ * The families elementwise and moves read the rows of tests/rows. Any other family is a file with references of
+ * related ops, which exports one reference_family. A reference states how to draw a call (shapes, options, values),
+ * when the library must refuse it, and what the values and the gradients are. The framework draws the rest: dtypes,
+ * layouts, which inputs require a gradient, CPU level, threads, passes of backward.
  *
  *   main.c        the program: options, calls, the counts
  *   draw.c        random numbers, sizes, axes and values
@@ -271,10 +271,6 @@ int64_t count_of(tg_shape shape);
 
 /* The broadcast shape of a and b; false if they do not match. */
 bool broadcast_shapes(tg_shape a, tg_shape b, tg_shape *result);
-
-/* Whether an axis, negative or not, is one of `rank`. Converts a valid negative axis to one from the front. */
-bool is_axis(int axis, int rank);
-int axis_from_front(int axis, int rank);
 
 /* Whether a list of axes is valid. Writes which axes it names. */
 bool axes_along(tg_axes axes, int rank, bool is_along[TG_MAX_RANK]);

@@ -2,6 +2,16 @@
 
 #include <float.h>
 
+bool is_axis(int axis, int rank)
+{
+    return axis >= -rank && axis < rank;
+}
+
+int axis_from_front(int axis, int rank)
+{
+    return axis < 0 ? axis + rank : axis;
+}
+
 quantity plain(double value)
 {
     return (quantity){value, fabs(value)};

@@ -3,10 +3,10 @@
 
 #include "rows/rows.h"
 
-static void print_options(const char *key, const char *const *options)
+static void print_list(const char *key, const char *const *options, int most)
 {
     printf(", \"%s\": [", key);
-    for (int k = 0; k < ROW_OPTIONS && options[k]; k++) {
+    for (int k = 0; k < most && options[k]; k++) {
         printf("%s\"%s\"", k ? ", " : "", options[k]);
     }
     printf("]");
@@ -26,9 +26,10 @@ int main(void)
                 printf("%s\"%s\"", k ? ", " : "", inputs[row->inputs[k]]);
             }
             printf("]");
-            print_options("options", row->options);
-            print_options("edges", row->edges);
-            printf("}\n");
+            print_list("options", row->options, ROW_OPTIONS);
+            print_list("edges", row->edges, ROW_OPTIONS);
+            print_list("shapes", row_shapes(row), ROW_SHAPES);
+            printf(", \"moves\": %s}\n", row->movement ? "true" : "false");
         }
     }
     return 0;

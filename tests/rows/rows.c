@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const test_row *const parts[] = {elementwise_rows, samples};
+static const test_row *const parts[] = {elementwise_rows, move_rows, samples};
 
 const test_row *row_at(int index)
 {
@@ -56,11 +56,12 @@ const char *const *row_shapes(const test_row *row)
 
 tg_tensor *row_call(const test_row *row, tg_tape *t, tg_tensor *const *x, const double *number)
 {
-    return row->call          ? row->call(t, x)
-           : row->of_one      ? row->of_one(t, x[0])
-           : row->of_two      ? row->of_two(t, x[0], x[1])
-           : row->with_number ? row->with_number(t, x[0], number[0])
-                              : row->with_numbers(t, x[0], number[0], number[1]);
+    return row->call           ? row->call(t, x)
+           : row->with_options ? row->with_options(t, x, number)
+           : row->of_one       ? row->of_one(t, x[0])
+           : row->of_two       ? row->of_two(t, x[0], x[1])
+           : row->with_number  ? row->with_number(t, x[0], number[0])
+                               : row->with_numbers(t, x[0], number[0], number[1]);
 }
 
 const char *row_options(const test_row *row, bool edges, int k, double number[FORMULA_NUMBERS])

@@ -1,7 +1,7 @@
 /* rows: a table with one row for each op, from which its tests read.
  *
  *   call, inputs, shapes   samples: gradient checks, levels, spans, extreme sizes, names of arguments, tests/mutate
- *   formula                tests/reference: thousands of random calls beside the value and the slope in plain C
+ *   formula, movement      tests/reference: thousands of random calls beside the value and the slope in plain C
  *   torch, options         tests/goldens/make_rows.py, and tests/ops/test_rows.c: torch's values and gradients
  *   accepts, refusal       tests/ops/test_rows.c: the exact message for options that the op refuses
  *   bench, torch           tests/bench: the time beside torch
@@ -30,6 +30,9 @@ typedef enum row_input {
     MASK      /* u8: both 0 and 1 */
 } row_input;
 
+/* An option. All are doubles in C, and floats in the expression of PyTorch. */
+typedef enum row_option { NUMBER, AXIS, INTEGER } row_option;
+
 typedef struct test_row {
     const char *op;      /* the public function */
     const char *variant; /* what sets the row apart from others of this op; "": nothing */
@@ -48,7 +51,9 @@ typedef struct test_row {
     tg_tensor *(*of_two)(tg_tape *tape, tg_tensor *a, tg_tensor *b);
     tg_tensor *(*with_number)(tg_tape *tape, tg_tensor *x, double p);
     tg_tensor *(*with_numbers)(tg_tape *tape, tg_tensor *x, double p, double q);
+    tg_tensor *(*with_options)(tg_tape *tape, tg_tensor *const *inputs, const double *number);
 
+    row_option kinds[FORMULA_NUMBERS]; /* of p and q */
     /* Each a list of p and q, "2 1.5". The first one is the benchmark's. Edges are for the values alone, and no
      * samples: options that are infinite, or with which the gradient is 0. */
     const char *options[ROW_OPTIONS], *edges[ROW_OPTIONS];
@@ -58,8 +63,10 @@ typedef struct test_row {
     /* the same call in PyTorch: "F.softplus(x, p, q)" */
     const char *torch;
 
-    /* Its value and slopes in plain C; NULL: tests/reference has them in a file of its own. */
+    /* Its value and slopes in plain C, or where its values come from. Without both, tests/reference has them in a file
+     * of its own. */
     const formula *formula;
+    const movement *movement;
 
     bool is_never_subnormal; /* results and gradients that are not normal numbers are 0 (math/exp.h) */
     bool loses_digits;       /* in f32 a result is as near as usual only in relation to the terms of the formula */
@@ -105,6 +112,6 @@ extern const without_gradient without_gradients[];
 extern const int without_gradient_count;
 
 /* The parts of the table, which end with a row without a name. */
-extern const test_row elementwise_rows[], samples[];
+extern const test_row elementwise_rows[], move_rows[], samples[];
 
 #endif

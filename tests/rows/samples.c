@@ -34,12 +34,9 @@ CALL(topk_last, tg_topk(t, x[0], 2, -1, TG_LARGEST_FIRST, NULL))
 CALL(topk_first, tg_topk(t, x[0], 2, 0, TG_LARGEST_FIRST, NULL))
 CALL(reshape, tg_reshape(t, x[0], TG_SHAPE(3, -1)))
 CALL(reshape_flat, tg_reshape(t, x[0], TG_SHAPE(0)))
-CALL(transpose, tg_transpose(t, x[0], 0, -1))
 CALL(permute, tg_permute(t, x[0], TG_AXES(2, 0, 1)))
 CALL(slice, tg_slice(t, x[0], -1, 1, 4, 2))
 CALL(slice_first, tg_slice(t, x[0], 0, -2, 9, 1))
-CALL(select, tg_select(t, x[0], 0, -1))
-CALL(select_last, tg_select(t, x[0], -1, 0))
 CALL(expand, tg_expand(t, x[0], TG_SHAPE(2, 2, 3)))
 CALL(expand_empty, tg_expand(t, x[0], TG_SHAPE(0, 3)))
 CALL(unsqueeze, tg_unsqueeze(t, x[0], 1))
@@ -433,12 +430,9 @@ const test_row samples[] = {
     {"tg_topk", "first", .call = call_topk_first, .inputs = {DISTINCT}, .shapes = {"4,3", "7", "3,2,2", "2,1", "2,0"}},
     {"tg_reshape", "", .call = call_reshape, .inputs = {REAL}, .shapes = {"2,3", "6", "3,2,2", "3", "3,0"}},
     {"tg_reshape", "empty", .call = call_reshape_flat, .inputs = {REAL}, .shapes = {"0,3"}},
-    {"tg_transpose", "", .call = call_transpose, .inputs = {REAL}, .shapes = {"2,3", "4", "2,3,2", "1,1", "0,3"}},
     {"tg_permute", "", .call = call_permute, .inputs = {REAL}, .shapes = {"2,3,4", "1,2,1", "1,1,1", "0,2,3"}},
     {"tg_slice", "last, step 2", .call = call_slice, .inputs = {REAL}, .shapes = {"2,5", "4", "3,2", "2,2,4", "0,5"}},
     {"tg_slice", "first, from the end", .call = call_slice_first, .inputs = {REAL}, .shapes = {"4,3", "3", "1", "0,2"}},
-    {"tg_select", "first, from the end", .call = call_select, .inputs = {REAL}, .shapes = {"4,3", "3", "1", "2,0"}},
-    {"tg_select", "last", .call = call_select_last, .inputs = {REAL}, .shapes = {"4,3", "3", "1", "0,2"}},
     {"tg_expand", "", .call = call_expand, .inputs = {REAL}, .shapes = {"2,3", "2,1", "3", "1", "-", "2,1,3"}},
     {"tg_expand", "to nothing", .call = call_expand_empty, .inputs = {REAL}, .shapes = {"1,3", "0,3", "3"},
      .empty = true},
