@@ -277,15 +277,16 @@ static tg_tensor *call_flip(tg_tape *tape, tg_tensor *x, const layout_options *o
     return tg_flip(tape, x, o->axes);
 }
 
-static const layout reshape = {draw_reshape, reshape_shape, call_reshape, reshape_source, 0, false};
-static const layout repeat = {draw_repeat, repeat_shape, call_repeat, repeat_source, 0, false};
-static const layout expand = {draw_expand, expand_shape, call_expand, expand_source, 0, false};
-static const layout permute = {draw_permute, permute_shape, call_permute, permute_source, 0, false};
-static const layout flip = {draw_flip, flip_shape, call_flip, flip_source, 0, false};
+static const layout reshape = {draw_reshape, reshape_shape, call_reshape, reshape_source, 0, false, NULL};
+static const layout repeat = {draw_repeat, repeat_shape, call_repeat, repeat_source, 0, false, NULL};
+static const layout expand = {draw_expand, expand_shape, call_expand, expand_source, 0, false, NULL};
+static const layout permute = {draw_permute, permute_shape, call_permute, permute_source, 0, false, NULL};
+static const layout flip = {draw_flip, flip_shape, call_flip, flip_source, 0, false, NULL};
 
 static const reference references[] = {
-    LAYOUT_REFERENCE(reshape, false), LAYOUT_REFERENCE(repeat, false), LAYOUT_REFERENCE(expand, false),
-    LAYOUT_REFERENCE(permute, false), LAYOUT_REFERENCE(flip, false),
+    LAYOUT_REFERENCE("tg_reshape", false, &reshape), LAYOUT_REFERENCE("tg_repeat", false, &repeat),
+    LAYOUT_REFERENCE("tg_expand", false, &expand),   LAYOUT_REFERENCE("tg_permute", false, &permute),
+    LAYOUT_REFERENCE("tg_flip", false, &flip),
 };
 
 reference_family shapes = {"shapes", references, sizeof references / sizeof *references, 30000, NULL};

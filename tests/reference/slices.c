@@ -204,18 +204,19 @@ static tg_tensor *call_triu(tg_tape *tape, tg_tensor *x, const layout_options *o
     return tg_triu(tape, x, o->number);
 }
 
-static const layout slice = {draw_slice, slice_shape, call_slice, slice_source, 1, false};
-static const layout unsqueeze = {draw_unsqueeze, unsqueeze_shape, call_unsqueeze, unsqueeze_source, 0, false};
-static const layout squeeze = {draw_squeeze, squeeze_shape, call_squeeze, squeeze_source, 1, false};
-static const layout contiguous = {NULL, same_shape, call_contiguous, same_source, 0, false};
-static const layout detach = {NULL, same_shape, call_detach, same_source, 0, false};
-static const layout tril = {draw_triangle, triangle_shape, call_tril, tril_source, 2, true};
-static const layout triu = {draw_triangle, triangle_shape, call_triu, triu_source, 2, true};
+static const layout slice = {draw_slice, slice_shape, call_slice, slice_source, 1, false, NULL};
+static const layout unsqueeze = {draw_unsqueeze, unsqueeze_shape, call_unsqueeze, unsqueeze_source, 0, false, NULL};
+static const layout squeeze = {draw_squeeze, squeeze_shape, call_squeeze, squeeze_source, 1, false, NULL};
+static const layout contiguous = {NULL, same_shape, call_contiguous, same_source, 0, false, NULL};
+static const layout detach = {NULL, same_shape, call_detach, same_source, 0, false, NULL};
+static const layout tril = {draw_triangle, triangle_shape, call_tril, tril_source, 2, true, NULL};
+static const layout triu = {draw_triangle, triangle_shape, call_triu, triu_source, 2, true, NULL};
 
 static const reference references[] = {
-    LAYOUT_REFERENCE(slice, false),      LAYOUT_REFERENCE(unsqueeze, false), LAYOUT_REFERENCE(squeeze, false),
-    LAYOUT_REFERENCE(contiguous, false), LAYOUT_REFERENCE(detach, true),     LAYOUT_REFERENCE(tril, false),
-    LAYOUT_REFERENCE(triu, false),
+    LAYOUT_REFERENCE("tg_slice", false, &slice),     LAYOUT_REFERENCE("tg_unsqueeze", false, &unsqueeze),
+    LAYOUT_REFERENCE("tg_squeeze", false, &squeeze), LAYOUT_REFERENCE("tg_contiguous", false, &contiguous),
+    LAYOUT_REFERENCE("tg_detach", true, &detach),    LAYOUT_REFERENCE("tg_tril", false, &tril),
+    LAYOUT_REFERENCE("tg_triu", false, &triu),
 };
 
 reference_family slices = {"slices", references, sizeof references / sizeof *references, 40000, NULL};
