@@ -98,14 +98,15 @@ static void draw_options(call *c, double number[FORMULA_NUMBERS])
     row_options(row, false, 0, number);
     if (row->kinds[0] == NUMBER) {
         number[0] = row->with_number ? value : number[0] * (0.5 + value * value);
-        describe(c, row->options[0] ? ", %g" : "", number[0]);
     }
     for (int k = 0; k < FORMULA_NUMBERS && row->kinds[k] != NUMBER; k++) {
         int64_t size = k > 0 ? tg_tensor_size(c->x[0], (int)number[0]) : 3;
         number[k] = row->kinds[k] == AXIS ? draw_axis(c, c->option[k], c->x[0])
                     : size > 0            ? (double)((int64_t)c->option[k] % (2 * size) - size)
                                           : 0;
-        describe(c, row->kinds[k] == AXIS ? "" : ", %g", number[k]);
+    }
+    if (row->options[0]) {
+        describe(c, ", %g %g", number[0], number[1]);
     }
 }
 
