@@ -95,13 +95,14 @@ static void check_options(fixture *f, const test_row *row, const double *number)
                        : row->accepts ? row->accepts(number)
                                       : true;
     tg_tensor *y = row_call(row, f->tape, &f->x, number);
-    char rule[160], message[200];
+    char rule[160] = "", message[200];
     if (is_accepted) {
         assert_non_null(y);
         f->records = tape_stats_of(f->tape).records;
         return;
     }
     bool has_message = write_refusal(row, number, rule);
+    assert_true(has_message || row->movement);
     snprintf(message, sizeof message, "%s: %s", row->op + 3, rule);
     check_refused(f, y, row->movement ? TG_ERROR_RANGE : TG_ERROR_VALUE, has_message ? message : NULL, __LINE__);
 }
