@@ -1,4 +1,5 @@
-/* The rows of arithmetic, and of tensors that are constant or drawn. */
+/* The rows of arithmetic of which one input is smaller, or laid out differently, and of tensors that are constant or
+ * drawn. */
 #include "bench/op_row.h"
 
 static tg_tensor *clamp_tensor(tg_tape *t, tg_tensor *const *x)
@@ -37,35 +38,20 @@ static tg_tensor *constant(tg_tape *t, tg_tensor *const *x)
 }
 
 const op_row op_arithmetic[] = {
-    {"tg_add", "", "real S; real S", .binary = tg_add},
     {"tg_add", "row", "real S; real L", .binary = tg_add},
     {"tg_add", "column", "real S; real P,1", .binary = tg_add},
     {"tg_add", "middle axis", "real 8,256,768; real 8,1,768", .binary = tg_add},
     {"tg_add", "first axis", "real 256,8,768; real 1,8,768", .binary = tg_add},
     {"tg_add", "x x", "real S", .call = add_same},
-    {"tg_sub", "", "real S; real S", .binary = tg_sub},
     {"tg_sub", "row", "real S; real L", .binary = tg_sub},
     {"tg_sub", "column", "real S; real P,1", .binary = tg_sub},
-    {"tg_mul", "", "real S; real S", .binary = tg_mul},
     {"tg_mul", "row", "real S; real L", .binary = tg_mul},
     {"tg_mul", "column", "real S; real P,1", .binary = tg_mul},
     {"tg_mul", "transposed", "real 1024,1024; real 1024,1024", .call = mul_transposed},
-    {"tg_div", "", "positive S; positive S", .binary = tg_div},
     {"tg_div", "row", "positive S; positive L", .binary = tg_div},
     {"tg_div", "column", "positive S; positive P,1", .binary = tg_div},
-    {"tg_pow", "", "positive S; positive S", .binary = tg_pow},
-    {"tg_maximum", "", "real S; real S", .binary = tg_maximum},
-    {"tg_minimum", "", "real S; real S", .binary = tg_minimum},
-    {"tg_remainder", "", "positive S; positive S", .binary = tg_remainder},
     {"tg_clamp_tensor", "", "real S; real S; real S", .call = clamp_tensor},
     {"tg_clamp_tensor", "rows", "real S; real L; real L", .call = clamp_tensor},
-    {"tg_add_scalar", "", "real S", .scalar = tg_add_scalar, .value = 1.5},
-    {"tg_mul_scalar", "", "real S", .scalar = tg_mul_scalar, .value = 1.5},
-    {"tg_div_scalar", "", "real S", .scalar = tg_div_scalar, .value = 1.5},
-    {"tg_pow_scalar", "2", "positive S", .scalar = tg_pow_scalar, .value = 2},
-    {"tg_pow_scalar", "3", "positive S", .scalar = tg_pow_scalar, .value = 3},
-    {"tg_pow_scalar", "0.5", "positive S", .scalar = tg_pow_scalar, .value = 0.5},
-    {"tg_pow_scalar", "1.7", "positive S", .scalar = tg_pow_scalar, .value = 1.7},
     {"tg_bernoulli", "", "probability S", .unary = tg_bernoulli},
     {"tg_multinomial", "", "probability F,L", .call = multinomial},
     {"tg_multinomial", "without replacement", "probability F,L", .call = multinomial_without},

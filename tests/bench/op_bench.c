@@ -43,7 +43,13 @@ static void list_row(const op_row *row, const op_shape *shape)
         printf("%s  %s  (%s)\n", row->op, op_name(row, name), row->inputs);
         return;
     }
-    printf("{\"op\": \"%s\", \"name\": \"%s\", \"inputs\": [", row->op, op_name(row, name));
+    printf("{\"op\": \"%s\", \"name\": \"%s\", ", row->op, op_name(row, name));
+    const test_row *expressed = row->row ? row->row : row_of(row->op);
+    if (expressed && expressed->torch) {
+        const char *options = expressed->options[0];
+        printf("\"torch\": \"%s\", \"options\": \"%s\", ", expressed->torch, options ? options : "");
+    }
+    printf("\"inputs\": [");
     print_inputs(inputs, count, shape);
     printf("]}\n");
 }
@@ -129,7 +135,7 @@ static int each_row(const op_options *options, const op_shape *shape)
     return 0;
 }
 
-static const op_row *row_of(const char *name)
+static const op_row *row_named(const char *name)
 {
     for (const op_row *const *rows = op_all_rows(); *rows; rows++) {
         for (const op_row *row = *rows; row->op; row++) {
@@ -151,7 +157,7 @@ static int serve(const op_options *options, const op_shape *shape)
     bench_json = true;
     while (fgets(name, sizeof name, stdin)) {
         name[strcspn(name, "\n")] = '\0';
-        const op_row *asked = row_of(name);
+        const op_row *asked = row_named(name);
         if (asked != row && c) {
             op_case_free(c);
             c = NULL;

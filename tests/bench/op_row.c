@@ -2,10 +2,27 @@
 
 #include <stdio.h>
 
+enum { MOST_FUNCTIONS = 100 };
+
+/* Returns the rows of tests/rows. */
+static const op_row *functions(void)
+{
+    static op_row list[MOST_FUNCTIONS + 1];
+    int count = 0;
+    for (int i = 0; i < row_count(); i++) {
+        const test_row *row = row_at(i);
+        if (row->bench && count < MOST_FUNCTIONS) {
+            list[count++] = (op_row){.op = row->op, .what = row->variant, .inputs = row->bench, .row = row};
+        }
+    }
+    return list;
+}
+
 const op_row *const *op_all_rows(void)
 {
-    static const op_row *const all[] = {op_arithmetic, op_functions, op_masks,  op_reductions, op_layouts, op_indexing,
-                                        op_products,   op_norms,     op_losses, op_sequences,  NULL};
+    static const op_row *all[] = {NULL,        op_arithmetic, op_masks,  op_reductions, op_layouts, op_indexing,
+                                  op_products, op_norms,      op_losses, op_sequences,  NULL};
+    all[0] = functions();
     return all;
 }
 
@@ -22,6 +39,11 @@ tg_axes op_axes(int axis)
 
 tg_tensor *op_call(const op_row *row, tg_tape *t, tg_tensor *const *x)
 {
+    double number[FORMULA_NUMBERS];
+    if (row->row) {
+        row_options(row->row, false, 0, number);
+        return row_call(row->row, t, x, number);
+    }
     return row->call     ? row->call(t, x)
            : row->unary  ? row->unary(t, x[0])
            : row->binary ? row->binary(t, x[0], x[1])

@@ -1,4 +1,5 @@
-/* op_row: the lines of the benchmark of ops. Each op of the headers has at least one (tests/reference/registry).
+/* op_row: the lines of the benchmark of ops. Each op of the headers has at least one (tests/reference/registry). They
+ * are the rows of tests/rows that have `bench`, and those of the files of this folder.
  *
  * A row names the op, its inputs as a text (op_inputs.h) and its call: one of the function pointers, for ops whose
  * arguments many share, or a function of its own. tests/bench/beside_torch has the same call for PyTorch under the name
@@ -8,6 +9,8 @@
 #define TG_BENCH_OP_ROW_H
 
 #include <tapegrad.h>
+
+#include "rows/rows.h"
 
 /* As an axis: all of them. */
 #define OP_ALL_AXES 99
@@ -30,11 +33,13 @@ typedef struct op_row {
     /* the arguments of some of them */
     double value;
     int axis;
+    /* or the row of tests/rows, with its first options */
+    const test_row *row;
 } op_row;
 
 /* The rows of a file; the last one has no op. */
-extern const op_row op_arithmetic[], op_functions[], op_masks[], op_reductions[], op_layouts[], op_indexing[],
-    op_products[], op_norms[], op_losses[], op_sequences[];
+extern const op_row op_arithmetic[], op_masks[], op_reductions[], op_layouts[], op_indexing[], op_products[],
+    op_norms[], op_losses[], op_sequences[];
 
 /* Returns all of these, and NULL at the end. */
 const op_row *const *op_all_rows(void);

@@ -1,5 +1,6 @@
-"""torch_ops: the rows of `bench --ops` in PyTorch, for beside_torch. A row is found by its name, or, if it does what its
-op's name says in torch, by that of its op. The inputs are those that `bench --list --json` names, in their order."""
+"""torch_ops: the rows of `bench --ops` in PyTorch, for beside_torch. The expression of an op is in its row of tests/rows.
+Other rows are found here by their name, or, if they do what their op's name says in torch, by that of their op. The
+inputs are those that `bench --list --json` names, in their order."""
 import math
 
 import torch
@@ -79,25 +80,10 @@ ROWS = {
     'add, x x': lambda x: x + x,
     'mul, transposed': lambda a, b: a * b.t(),
     'clamp_tensor': torch.clamp,
-    'add_scalar': lambda x: x + 1.5,
-    'mul_scalar': lambda x: x * 1.5,
-    'div_scalar': lambda x: x / 1.5,
-    'pow_scalar, 2': lambda x: x ** 2,
-    'pow_scalar, 3': lambda x: x ** 3,
-    'pow_scalar, 0.5': lambda x: x ** 0.5,
-    'pow_scalar, 1.7': lambda x: x ** 1.7,
     'multinomial': lambda p: torch.multinomial(p, 8, True),
     'multinomial, without replacement': lambda p: torch.multinomial(p, 8, False),
     'full': lambda x: torch.full(x.shape, 0.5, dtype=x.dtype),
     'constant': torch.clone,
-    'gelu': F.gelu,
-    'gelu_tanh': lambda x: F.gelu(x, approximate='tanh'),
-    'silu': F.silu,
-    'leaky_relu': F.leaky_relu,
-    'elu': F.elu,
-    'softplus': F.softplus,
-    'log_sigmoid': F.logsigmoid,
-    'clamp': lambda x: torch.clamp(x, -0.5, 0.5),
     'masked_fill': lambda x, mask: x.masked_fill(mask, -1),
     'triu': lambda x: torch.triu(x, 1),
     'one_hot': lambda ids, classes: F.one_hot(ids, len(classes)),
@@ -182,8 +168,7 @@ for name, axis in (('first axis', FIRST), ('last axis', LAST)):
         ROWS['%s, %s' % (op, name)] = index_along(axis, getattr(torch, op))
 
 # Ops that do what torch's function of the same name does, with the same arguments.
-SAME = set('''add sub mul div pow maximum minimum remainder bernoulli neg exp log sqrt tanh sigmoid relu abs sin cos sign
-    round floor eq ne lt le gt ge logical_and logical_or logical_not where tril matmul'''.split())
+SAME = set('bernoulli eq ne lt le gt ge logical_and logical_or logical_not where tril matmul'.split())
 SAME_LOSS = set('''cross_entropy nll_loss binary_cross_entropy_with_logits kl_div mse_loss l1_loss smooth_l1_loss
     huber_loss cosine_embedding_loss hinge_embedding_loss margin_ranking_loss triplet_margin_loss
     linear_cross_entropy'''.split())
@@ -196,11 +181,19 @@ WITHOUT = {}
 NUMBERS = {'constant', 'eq, ids'}
 
 
-def call_of(name):
+def function_of(expression, inputs, options=''):
+    """The function of an expression such as 'F.softplus(x, p, q)': of x, or of a and b; the options are p and q."""
+    names = 'x' if inputs == 1 else ', '.join('abc'[:inputs])
+    numbers = dict(zip('pq', map(float, options.split())))
+    return eval('lambda %s: %s' % (names, expression), {'torch': torch, 'F': F, **numbers})
+
+
+def call_of(row):
     """Returns the call of a row, or None."""
-    op = name.split(',')[0]
-    return (ROWS.get(name) or ROWS.get(op) or (op in SAME and getattr(torch, op)) or
-            (op in SAME_LOSS and getattr(F, op, None)) or None)
+    name, op = row['name'], row['name'].split(',')[0]
+    return (ROWS.get(name) or ROWS.get(op) or
+            ('torch' in row and function_of(row['torch'], len(row['inputs']), row['options'])) or
+            (op in SAME and getattr(torch, op)) or (op in SAME_LOSS and getattr(F, op, None)) or None)
 
 
 def tensor_of(kind, shape, below, strided, dtype, name):

@@ -13,7 +13,6 @@ torch.manual_seed(22)
 torch.set_default_dtype(torch.float64)
 SHAPES = [(2, 3), (5,), (1,), (), (2, 1, 4), (0, 3)]
 NAN, INF = float("nan"), float("inf")
-EDGES = torch.tensor([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, -2.5, 1.0, -1.0, 30.0, -30.0, 19.75, 100.0, -100.0])
 
 
 def draw(*shape):
@@ -24,27 +23,11 @@ def ids(high, *shape):
     return torch.randint(0, high, shape)
 
 
-def unary(case):
-    for x in [draw(*shape) * 2 for shape in SHAPES] + [EDGES]:
-        for name, function in (("sin", torch.sin), ("cos", torch.cos), ("sign", torch.sign), ("round", torch.round),
-                               ("floor", torch.floor), ("log_sigmoid", F.logsigmoid)):
-            case(name, [], [x], function)
-        case("leaky_relu", [0.01], [x], lambda x: F.leaky_relu(x, 0.01))
-        case("leaky_relu", [-0.5], [x], lambda x: F.leaky_relu(x, -0.5))
-        case("elu", [1.0], [x], F.elu)
-        case("elu", [0.3], [x], lambda x: F.elu(x, 0.3))
-        case("softplus", [1.0, 20.0], [x], F.softplus)
-        case("softplus", [2.0, 1.5], [x], lambda x: F.softplus(x, 2.0, 1.5))
-
-
 def binary(case):
     for a, b in (((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)), ((0, 3), (3,))):
-        case("remainder", [], [draw(*a) * 5, draw(*b) + 0.1], torch.remainder)
         case("logical_and", [], [ids(2, *a).bool(), ids(2, *b).bool()], torch.logical_and)
         case("logical_or", [], [ids(2, *a), ids(2, *b)], torch.logical_or)
         case("logical_not", [], [ids(2, *a)], torch.logical_not)
-    pairs = torch.cartesian_prod(torch.tensor([7.0, -7.0, 6.0, 0.0, 5.5]), torch.tensor([2.0, -2.0, 3.0, 0.75]))
-    case("remainder", [], [pairs[:, 0], pairs[:, 1]], torch.remainder)
     x = torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 0.5])
     low, high = torch.tensor([-1.0, -1, 1, 1, 3, 0, 0.5]), torch.tensor([1.0, 1, 2, 1, 1, 2, 0.5])
     case("clamp_both", [], [x, low, high], torch.clamp)
@@ -144,7 +127,7 @@ def main():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "more_ops.txt"), "w") as out:
         def case(name, options, inputs, function, constants=()):
             golden_file.write(out, name, options, inputs, function, constants)
-        for family in (unary, binary, reductions, orders, movements):
+        for family in (binary, reductions, orders, movements):
             family(case)
 
 

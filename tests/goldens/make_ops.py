@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Goldens of the ops: values and gradients by torch 2.13.0, in double. Writes ops.txt beside itself.
 
-A case: "op NAME INPUTS", then one line per tensor: the inputs, the cotangent, the result, and the gradient of each float
+A case: "op NAME INPUTS OPTIONS...", then one line per tensor: the inputs, the cotangent, the result, and the gradient of each float
 input. A tensor: DTYPE RANK SIZES... VALUES..., values as hexadecimal floats.
 """
 import os
@@ -36,23 +36,23 @@ CASES = [
     ("maximum", [torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0])], torch.maximum),
     ("minimum", [torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0])], torch.minimum),
     ("minimum", [draw(2, 3), draw(1)], torch.minimum),
-    ("add_scalar", [draw(3)], lambda x: x + 1.5), ("mul_scalar", [draw(3)], lambda x: x * 1.5),
-    ("div_scalar", [draw(3)], lambda x: x / 1.5), ("pow_scalar", [draw(3).abs()], lambda x: x ** 1.5),
+    ("add_scalar 1.5", [draw(3)], lambda x: x + 1.5), ("mul_scalar 1.5", [draw(3)], lambda x: x * 1.5),
+    ("div_scalar 1.5", [draw(3)], lambda x: x / 1.5), ("pow_scalar 1.5", [draw(3).abs()], lambda x: x ** 1.5),
     ("neg", [draw(5)], torch.neg), ("exp", [draw(5)], torch.exp), ("log", [positive(5)], torch.log),
     ("sqrt", [positive(5)], torch.sqrt), ("tanh", [draw(5)], torch.tanh), ("sigmoid", [draw(5) * 4], torch.sigmoid),
     ("relu", [torch.tensor([-1.0, 0.0, 2.0])], torch.relu), ("gelu", [draw(5) * 2], F.gelu),
     ("gelu_tanh", [draw(5) * 2], lambda x: F.gelu(x, approximate="tanh")), ("silu", [draw(5) * 2], F.silu),
     ("abs", [torch.tensor([-1.5, 0.0, 2.0])], torch.abs),
-    ("clamp", [torch.tensor([-2.0, -0.5, 0.1, 0.75, 3.0])], lambda x: torch.clamp(x, -0.5, 0.75)),
+    ("clamp -0.5 0.75", [torch.tensor([-2.0, -0.5, 0.1, 0.75, 3.0])], lambda x: torch.clamp(x, -0.5, 0.75)),
     ("where", [MASK, draw(2, 3), draw(3)], torch.where),
     ("masked_fill", [draw(2, 3), MASK], lambda x, m: x.masked_fill(m, -7.0)),
     ("tril", [draw(2, 3, 4)], lambda x: torch.tril(x, 1)), ("triu", [draw(2, 3, 4)], lambda x: torch.triu(x, -1)),
     ("sum", [draw(2, 3, 4)], lambda x: x.sum((0, 2))), ("mean", [draw(2, 3, 4)], lambda x: x.mean(1, keepdim=True)),
     ("max", [torch.tensor([[1.0, 3.0, 3.0], [4.0, 2.0, 1.0]])], lambda x: torch.amax(x, 1)),
     ("var", [draw(2, 3, 4)], lambda x: x.var((0, 2))), ("topk", [draw(3, 6)], lambda x: torch.topk(x, 3, 1).values),
-    ("reshape", [draw(2, 6)], lambda x: x.reshape(3, 4)), ("transpose", [draw(2, 3, 4)], lambda x: x.transpose(0, 2)),
+    ("reshape", [draw(2, 6)], lambda x: x.reshape(3, 4)), ("transpose 0 2", [draw(2, 3, 4)], lambda x: x.transpose(0, 2)),
     ("permute", [draw(2, 3, 4)], lambda x: x.permute(2, 0, 1)), ("slice", [draw(2, 7)], lambda x: x[:, 1:6:2]),
-    ("select", [draw(2, 3, 4)], lambda x: x.select(1, -1)), ("expand", [draw(2, 1, 3)], lambda x: x.expand(4, 2, 5, 3)),
+    ("select 1 -1", [draw(2, 3, 4)], lambda x: x.select(1, -1)), ("expand", [draw(2, 1, 3)], lambda x: x.expand(4, 2, 5, 3)),
     ("cat", [draw(2, 3), draw(2, 1)], lambda a, b: torch.cat([a, b], 1)),
     ("stack", [draw(2, 3), draw(2, 3)], lambda a, b: torch.stack([a, b], 1)),
     ("gather", [draw(2, 4), ids(4, 2, 3)], lambda x, i: torch.gather(x, 1, i)),
@@ -107,7 +107,8 @@ def main():
             y = function(*inputs)
             seed = torch.randn(y.shape)
             y.backward(seed)
-            print("op", name, len(inputs), file=out)
+            name, *options = name.split()
+            print("op", name, len(inputs), *options, file=out)
             for x in [*inputs, seed, y] + [x.grad for x in inputs if x.requires_grad]:
                 line(x.detach(), out)
 

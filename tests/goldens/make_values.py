@@ -2,7 +2,7 @@
 """Goldens of the ops at the edges of their domains, by torch 2.13.0: NaN, infinities, both zeros, denormals, numbers
 near the largest, ties, kinks and empty tensors. Writes values.txt beside itself.
 
-The format is that of ops.txt (make_ops.py). A case's line has two more words: the dtype in which torch computed it and for
+The format is that of ops.txt (make_ops.py). A case's line ends with two more words: the dtype in which torch computed it and for
 which the case is, and the tolerance of the results (EXACT, COARSE; else "close"). For accurate_cases torch computes in
 double from float values. A result without gradient has no cotangent. Floats are written in decimal or
 in hexadecimal, whichever is shorter.
@@ -21,7 +21,7 @@ NAN, INF = float("nan"), float("inf")
 
 # Results that are copies, or one rounding: bit for bit, the signs of zeros included.
 EXACT = {"add", "sub", "mul", "div", "maximum", "minimum", "maximum_detached", "minimum_detached", "add_scalar",
-         "mul_scalar", "neg", "sqrt", "relu", "abs", "clamp", "clamp_below", "clamp_to_one", "eq", "ne", "lt", "le",
+         "mul_scalar", "neg", "sqrt", "relu", "abs", "clamp", "eq", "ne", "lt", "le",
          "gt", "ge", "where", "masked_fill", "mask_out", "tril", "triu", "max", "max_all", "max_outer", "argmax",
          "max_none", "topk", "embedding", "index_select", "gather", "one_hot"}
 # Formulas that subtract from a number near 1: right to some roundings of 1.
@@ -63,24 +63,24 @@ def cases(dtype):
                        [NAN, INF, -INF, 0.0, -0.0, 1.0, 2.0, 3.0, -1.0, 0.5, -0.5, 1.5]), torch.pow
     yield "maximum", both, torch.maximum
     yield "minimum", both, torch.minimum
-    yield "add_scalar", [edges], lambda x: x + 1.5
-    yield "mul_scalar", [edges], lambda x: x * 1.5
-    yield "div_scalar", [edges], lambda x: x / 1.5
-    yield "pow_scalar", [edges], lambda x: x ** 1.5
-    yield "root", [edges], lambda x: x ** 0.5
-    yield "inverse_root", [edges], lambda x: x ** -0.5
-    yield "square", [edges], lambda x: x ** 2
-    yield "inverse", [edges], lambda x: x ** -1
-    yield "power_of_zero", [edges], lambda x: x ** 0
+    yield "add_scalar 1.5", [edges], lambda x: x + 1.5
+    yield "mul_scalar 1.5", [edges], lambda x: x * 1.5
+    yield "div_scalar 1.5", [edges], lambda x: x / 1.5
+    yield "pow_scalar 1.5", [edges], lambda x: x ** 1.5
+    yield "pow_scalar 0.5", [edges], lambda x: x ** 0.5
+    yield "pow_scalar -0.5", [edges], lambda x: x ** -0.5
+    yield "pow_scalar 2", [edges], lambda x: x ** 2
+    yield "pow_scalar -1", [edges], lambda x: x ** -1
+    yield "pow_scalar 0", [edges], lambda x: x ** 0
     for name in ("neg", "exp", "log", "sqrt", "tanh", "sigmoid", "relu", "abs"):
         yield name, [edges], getattr(torch, name)
     yield "exp", [real(-87.0, -90.0, -103.0, -110.0, 88.0, 89.0, -708.0, -740.0, -746.0, 709.0, 710.0)], torch.exp
     yield "gelu", [edges], F.gelu
     yield "gelu_tanh", [edges], lambda x: F.gelu(x, approximate="tanh")
     yield "silu", [edges], F.silu
-    yield "clamp", [torch.cat([edges, real(-0.5, 0.75)])], lambda x: torch.clamp(x, -0.5, 0.75)
-    yield "clamp_below", [edges], lambda x: torch.clamp(x, -INF, 0.5)
-    yield "clamp_to_one", [edges], lambda x: torch.clamp(x, 3.0, 3.0)
+    yield "clamp -0.5 0.75", [torch.cat([edges, real(-0.5, 0.75)])], lambda x: torch.clamp(x, -0.5, 0.75)
+    yield "clamp -inf 0.5", [edges], lambda x: torch.clamp(x, -INF, 0.5)
+    yield "clamp 3 3", [edges], lambda x: torch.clamp(x, 3.0, 3.0)
 
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         yield name, pairs([NAN, INF, -0.0, tiny, 1.5], [NAN, -INF, 0.0, -tiny, 1.5]), getattr(torch, name)
@@ -157,13 +157,13 @@ def cases(dtype):
     yield "gelu", [none(0, 3)], F.gelu
     yield "gelu_tanh", [none(0)], lambda x: F.gelu(x, approximate="tanh")
     yield "silu", [none(0)], F.silu
-    yield "clamp", [none(0)], lambda x: torch.clamp(x, -0.5, 0.75)
+    yield "clamp -0.5 0.75", [none(0)], lambda x: torch.clamp(x, -0.5, 0.75)
     for name in ("add", "sub", "mul", "div", "pow", "maximum", "minimum"):
         yield name, [none(0, 3), real(1.0, 2.0, 3.0)], getattr(torch, name)
         yield name, [real(1.0), none(2, 0)], getattr(torch, name)
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         yield name, [none(0, 3), real(1.0, 2.0, 3.0)], getattr(torch, name)
-    yield "add_scalar", [none(0)], lambda x: x + 1.5
+    yield "add_scalar 1.5", [none(0)], lambda x: x + 1.5
     yield "where", [mask(True), none(0), real(2.0)], torch.where
     yield "masked_fill", [none(3, 0), mask([True], [False], [True])], lambda x, m: x.masked_fill(m, -7.0)
     for shape in ((0, 3), (3, 0), (0, 2, 3)):
@@ -176,7 +176,7 @@ def cases(dtype):
         yield "var_last", [none(*shape)], lambda x: x.var(-1)
         yield "sum_all", [none(*shape)], lambda x: x.sum()
         yield "mean_all", [none(*shape)], lambda x: x.mean()
-        yield "transpose_pair", [none(*shape)], lambda x: x.transpose(0, -1)
+        yield "transpose 0 -1", [none(*shape)], lambda x: x.transpose(0, -1)
         yield "slice_pair", [none(*shape)], lambda x: x[..., 1:2]
     yield "softmax", [none(2, 0, 3)], lambda x: torch.softmax(x, 1)
     yield "sum", [none(0, 2, 3)], lambda x: x.sum((0, 2))
@@ -213,7 +213,7 @@ def cases(dtype):
     yield "attention_elementary", [none(0, 2, 3), none(0, 2, 3), none(0, 2, 3)], \
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
     yield "permute", [none(2, 0, 3)], lambda x: x.permute(2, 0, 1)
-    yield "select", [none(0, 2, 3)], lambda x: x.select(1, -1)
+    yield "select 1 -1", [none(0, 2, 3)], lambda x: x.select(1, -1)
     yield "layer_norm", [none(0, 4), weight, bias], lambda x, w, b: F.layer_norm(x, (4,), w, b, 1e-5)
     yield "rms_norm", [none(0, 4), weight], lambda x, w: F.rms_norm(x, (4,), w, 1e-5)
     yield "cross_entropy", [none(0, 3), ids()], F.cross_entropy
@@ -259,7 +259,8 @@ def rule(name):
 def write(name, inputs, function, seed, dtype, out):
     inputs = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
     y = function(*inputs)
-    print("op", name, len(inputs), NAMES[dtype], rule(name), file=out)
+    name, *options = name.split()
+    print("op", name, len(inputs), *options, NAMES[dtype], rule(name), file=out)
     results = [y]
     if y.requires_grad:
         if seed is None:

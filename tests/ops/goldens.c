@@ -2,6 +2,7 @@
 #include "ops/goldens.h"
 
 #include "ops/calls.h"
+#include "rows/rows.h"
 #include "support.h"
 
 #include <math.h>
@@ -20,29 +21,6 @@ typedef tg_tensor *call(tg_tape *t, tg_tensor **in);
         return expression;                                    \
     }
 
-CALL(add, tg_add(t, in[0], in[1]))
-CALL(sub, tg_sub(t, in[0], in[1]))
-CALL(mul, tg_mul(t, in[0], in[1]))
-CALL(div, tg_div(t, in[0], in[1]))
-CALL(pow, tg_pow(t, in[0], in[1]))
-CALL(maximum, tg_maximum(t, in[0], in[1]))
-CALL(minimum, tg_minimum(t, in[0], in[1]))
-CALL(add_scalar, tg_add_scalar(t, in[0], 1.5))
-CALL(mul_scalar, tg_mul_scalar(t, in[0], 1.5))
-CALL(div_scalar, tg_div_scalar(t, in[0], 1.5))
-CALL(pow_scalar, tg_pow_scalar(t, in[0], 1.5))
-CALL(neg, tg_neg(t, in[0]))
-CALL(exp, tg_exp(t, in[0]))
-CALL(log, tg_log(t, in[0]))
-CALL(sqrt, tg_sqrt(t, in[0]))
-CALL(tanh, tg_tanh(t, in[0]))
-CALL(sigmoid, tg_sigmoid(t, in[0]))
-CALL(relu, tg_relu(t, in[0]))
-CALL(gelu, tg_gelu(t, in[0]))
-CALL(gelu_tanh, tg_gelu_tanh(t, in[0]))
-CALL(silu, tg_silu(t, in[0]))
-CALL(abs, tg_abs(t, in[0]))
-CALL(clamp, tg_clamp(t, in[0], -0.5, 0.75))
 CALL(where, tg_where(t, in[0], in[1], in[2]))
 CALL(masked_fill, tg_masked_fill(t, in[0], in[1], -7))
 CALL(tril, tg_tril(t, in[0], 1))
@@ -53,10 +31,8 @@ CALL(max, tg_amax(t, in[0], TG_AXES(-1), TG_DROP_AXES))
 CALL(var, tg_var(t, in[0], TG_AXES(0, 2), 1, TG_DROP_AXES))
 CALL(topk, tg_topk(t, in[0], 3, 1, TG_LARGEST_FIRST, NULL))
 CALL(reshape, tg_reshape(t, in[0], TG_SHAPE(3, -1)))
-CALL(transpose, tg_transpose(t, in[0], 0, 2))
 CALL(permute, tg_permute(t, in[0], TG_AXES(2, 0, 1)))
 CALL(slice, tg_slice(t, in[0], 1, 1, 6, 2))
-CALL(select, tg_select(t, in[0], 1, -1))
 CALL(expand, tg_expand(t, in[0], TG_SHAPE(4, 2, 5, -1)))
 CALL(cat, tg_cat(t, in, 2, 1))
 CALL(stack, tg_stack(t, in, 2, 1))
@@ -88,13 +64,6 @@ CALL(attention_elementary, attend(TG_ATTENTION_ELEMENTARY, t, in[0], in[1], in[2
 CALL(attention_cross, attend(TG_ATTENTION_FUSED, t, in[0], in[1], in[2], attention_config(false, 0, in[3])))
 
 /* Of make_values.py alone. */
-CALL(square, tg_pow_scalar(t, in[0], 2))
-CALL(inverse, tg_pow_scalar(t, in[0], -1))
-CALL(root, tg_pow_scalar(t, in[0], 0.5))
-CALL(inverse_root, tg_pow_scalar(t, in[0], -0.5))
-CALL(power_of_zero, tg_pow_scalar(t, in[0], 0))
-CALL(clamp_below, tg_clamp(t, in[0], -(double)INFINITY, 0.5))
-CALL(clamp_to_one, tg_clamp(t, in[0], 3, 3))
 CALL(eq, tg_eq(t, in[0], in[1]))
 CALL(ne, tg_ne(t, in[0], in[1]))
 CALL(lt, tg_lt(t, in[0], in[1]))
@@ -121,7 +90,6 @@ CALL(softmax_last, tg_softmax(t, in[0], -1))
 CALL(smooth_none, cross_entropy(t, in[0], in[1], loss_config(-100, 0.25, TG_REDUCTION_NONE)))
 CALL(nll_none, nll_loss(t, in[0], in[1], -100, TG_REDUCTION_NONE))
 CALL(mse_none, tg_mse_loss(t, in[0], in[1], TG_REDUCTION_NONE))
-CALL(transpose_pair, tg_transpose(t, in[0], 0, -1))
 CALL(slice_pair, tg_slice(t, in[0], -1, 1, 2, 1))
 CALL(reshape_none, tg_reshape(t, in[0], TG_SHAPE(2, 0, 3)))
 CALL(expand_none, tg_expand(t, in[0], TG_SHAPE(0, -1)))
@@ -136,29 +104,6 @@ static const struct {
     {                      \
 #name, call_##name \
     }
-    ENTRY(add),
-    ENTRY(sub),
-    ENTRY(mul),
-    ENTRY(div),
-    ENTRY(pow),
-    ENTRY(maximum),
-    ENTRY(minimum),
-    ENTRY(add_scalar),
-    ENTRY(mul_scalar),
-    ENTRY(div_scalar),
-    ENTRY(pow_scalar),
-    ENTRY(neg),
-    ENTRY(exp),
-    ENTRY(log),
-    ENTRY(sqrt),
-    ENTRY(tanh),
-    ENTRY(sigmoid),
-    ENTRY(relu),
-    ENTRY(gelu),
-    ENTRY(gelu_tanh),
-    ENTRY(silu),
-    ENTRY(abs),
-    ENTRY(clamp),
     ENTRY(where),
     ENTRY(masked_fill),
     ENTRY(tril),
@@ -169,10 +114,8 @@ static const struct {
     ENTRY(var),
     ENTRY(topk),
     ENTRY(reshape),
-    ENTRY(transpose),
     ENTRY(permute),
     ENTRY(slice),
-    ENTRY(select),
     ENTRY(expand),
     ENTRY(cat),
     ENTRY(stack),
@@ -201,13 +144,6 @@ static const struct {
     ENTRY(attention),
     ENTRY(attention_elementary),
     ENTRY(attention_cross),
-    ENTRY(square),
-    ENTRY(inverse),
-    ENTRY(root),
-    ENTRY(inverse_root),
-    ENTRY(power_of_zero),
-    ENTRY(clamp_below),
-    ENTRY(clamp_to_one),
     ENTRY(eq),
     ENTRY(ne),
     ENTRY(lt),
@@ -233,7 +169,6 @@ static const struct {
     ENTRY(smooth_none),
     ENTRY(nll_none),
     ENTRY(mse_none),
-    ENTRY(transpose_pair),
     ENTRY(slice_pair),
     ENTRY(reshape_none),
     ENTRY(expand_none),
@@ -310,23 +245,20 @@ static void assert_same(subject at, const tg_tensor *x, const tg_tensor *expecte
     }
 }
 
-static call *call_of(const char *name)
-{
-    for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) {
-        if (strcmp(calls[k].name, name) == 0) {
-            return calls[k].run;
-        }
-    }
-    fail_msg("no call for %s", name);
-    return NULL;
-}
-
-/* The call of a case: one without options, or one with. */
+/* The call of a case: an op of tests/rows, a call of the list above, or one of a test's own list; and its options. */
 typedef struct bound_call {
+    const test_row *row;
     call *plain;
-    const golden_call *with_options;
+    const golden_call *own;
     double options[8];
 } bound_call;
+
+static tg_tensor *run_call(const bound_call *bound, tg_tape *t, tg_tensor **in)
+{
+    return bound->own     ? bound->own->run(t, in, bound->options)
+           : bound->plain ? bound->plain(t, in)
+                          : row_call(bound->row, t, in, bound->options);
+}
 
 /* x as every other value along the last axis of a larger tensor; a scalar stays. */
 static tg_tensor *strided(tg_tape *t, tg_tensor *x)
@@ -359,7 +291,7 @@ static void check_case(FILE *goldens, subject at, const bound_call *bound, int c
             leaf(in[i]);
         }
     }
-    tg_tensor *y = bound->plain ? bound->plain(t, in) : bound->with_options->run(t, in, bound->options);
+    tg_tensor *y = run_call(bound, t, in);
     assert_string_equal(tg_tape_error(t)->text, "");
     tg_tensor *seed = tg_tensor_requires_grad(y) ? read_tensor(goldens, rule->dtype) : NULL;
     tg_tensor *expected = read_tensor(goldens, rule->dtype);
@@ -386,44 +318,51 @@ static void check_case(FILE *goldens, subject at, const bound_call *bound, int c
     tg_tape_free(t);
 }
 
+/* Reads "op NAME INPUTS OPTIONS...", and what follows in the line. */
+static bound_call read_call(const golden_call *list, int count, char name[64], int *inputs, char **rest)
+{
+    bound_call bound = {.row = NULL};
+    int used;
+    assert_int_equal(sscanf(line, "op %58s %d%n", name, inputs, &used), 2);
+    char *at = line + used, *end = at;
+    for (int i = 0; i < 8; i++, at = end) {
+        bound.options[i] = strtod(at, &end);
+    }
+    *rest = end;
+    for (int i = 0; i < count; i++) {
+        bound.own = strcmp(list[i].name, name) == 0 ? &list[i] : bound.own;
+    }
+    for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) {
+        bound.plain = strcmp(calls[k].name, name) == 0 ? calls[k].run : bound.plain;
+    }
+    char op[80];
+    snprintf(op, sizeof op, "tg_%s", name);
+    bound.row = row_of(op);
+    if (!bound.own && !bound.plain && !(bound.row && bound.row->torch)) {
+        fail_msg("no call for %s", name);
+    }
+    return bound;
+}
+
 int check_goldens(const char *path, const golden_rule *rules, int count)
 {
     FILE *goldens = fopen(path, "r");
     assert_non_null(goldens);
     int cases = 0;
     while (fgets(line, sizeof line, goldens)) {
-        char name[32], dtype[4] = "", kind[8] = "";
+        char name[64], dtype[4] = "", kind[8] = "", *rest;
         int inputs, rule = 0;
-        assert_in_range(sscanf(line, "op %31s %d %3s %7s", name, &inputs, dtype, kind), 2, 4);
+        const bound_call bound = read_call(NULL, 0, name, &inputs, &rest);
+        sscanf(rest, "%3s %7s", dtype, kind);
         while (rule < count &&
                (strcmp(rules[rule].kind, kind) || (*dtype && strcmp(tg_dtype_name(rules[rule].dtype), dtype)))) {
             rule++;
         }
         assert_in_range(rule, 0, count - 1);
-        const bound_call bound = {.plain = call_of(name)};
         check_case(goldens, (subject){.name = name, .number = ++cases}, &bound, inputs, &rules[rule], false);
     }
     fclose(goldens);
     return cases;
-}
-
-/* "op NAME INPUTS OPTIONS..." */
-static bound_call parse_options(const golden_call *list, int count, char name[64], int *inputs)
-{
-    bound_call bound = {.plain = NULL};
-    int used;
-    assert_int_equal(sscanf(line, "op %63s %d%n", name, inputs, &used), 2);
-    char *at = line + used, *end = at;
-    for (int i = 0; i < 8; i++, at = end) {
-        bound.options[i] = strtod(at, &end);
-    }
-    for (int i = 0; i < count; i++) {
-        bound.with_options = strcmp(list[i].name, name) == 0 ? &list[i] : bound.with_options;
-    }
-    if (!bound.with_options) {
-        fail_msg("no call for %s", name);
-    }
-    return bound;
 }
 
 int check_goldens_with_options(const char *path, const golden_call *list, int count, double f64, double f32)
@@ -432,9 +371,9 @@ int check_goldens_with_options(const char *path, const golden_call *list, int co
     assert_non_null(goldens);
     int cases = 0;
     while (fgets(line, sizeof line, goldens)) {
-        char name[64];
+        char name[64], *rest;
         int inputs;
-        bound_call bound = parse_options(list, count, name, &inputs);
+        const bound_call bound = read_call(list, count, name, &inputs, &rest);
         long start = ftell(goldens);
         subject at = {.name = name, .number = ++cases};
         for (int run = 0; run < 4; run++) {

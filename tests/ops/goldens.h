@@ -18,9 +18,9 @@ typedef struct golden_call {
     tg_tensor *(*run)(tg_tape *tape, tg_tensor **inputs, const double *options);
 } golden_call;
 
-/* Runs every case of a file that golden_file.py wrote, in f64 and in f32, with contiguous inputs and with inputs that
- * are every other value of a larger tensor; returns how many cases. An entry may differ by `f64` or `f32` times 1 + its
- * size. */
+/* Runs every case of a file that golden_file.py wrote, of calls in `list` and of ops that have a row (tests/rows), in
+ * f64 and in f32, with contiguous inputs and with inputs that are every other value of a larger tensor; returns how
+ * many cases. An entry may differ by `f64` or `f32` times 1 + its size. */
 int check_goldens_with_options(const char *path, const golden_call *list, int count, double f64, double f32);
 
 /* Runs every case of a file that make_ops.py or make_values.py wrote, by the first rule for it; returns how many. */

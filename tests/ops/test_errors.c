@@ -1,8 +1,6 @@
-/* The errors of arithmetic, functions, masks, reductions and layout ops. */
+/* The errors of masks, reductions and layout ops. test_rows.c has those of arithmetic and functions. */
 #include "ops/refused.h"
 #include "ops/attention/relative.h"
-
-#include <math.h>
 
 /* Of a function that does not return a tensor: something for success. */
 
@@ -14,77 +12,13 @@ static const void *split(tg_tape *t, tg_tensor *x, int64_t size, int axis, int64
     return count == 0 ? NULL : t;
 }
 
-static void test_arithmetic(void **state)
+static void test_full(void **state)
 {
     fixture *f = *state;
     tg_tape *t = f->tape;
-    REFUSED(tg_add(t, f->x, f->four), SHAPE, NO_BROADCAST("add"));
-    REFUSED(tg_add(t, f->x, f->doubles), DTYPE, MIXED("add", "f32", "f64"));
-    REFUSED(tg_add(t, f->ids, f->x), DTYPE, NOT_FLOAT("add", "a", "i32"));
-    REFUSED(tg_add(t, NULL, f->x), STATE, NULL_ARGUMENT("add", "a"));
-    REFUSED(tg_add(t, f->x, NULL), STATE, NULL_ARGUMENT("add", "b"));
-    REFUSED(tg_sub(t, f->x, f->four), SHAPE, NO_BROADCAST("sub"));
-    REFUSED(tg_sub(t, f->x, f->mask), DTYPE, NOT_FLOAT("sub", "b", "u8"));
-    REFUSED(tg_sub(t, f->x, NULL), STATE, NULL_ARGUMENT("sub", "b"));
-    REFUSED(tg_mul(t, f->x, f->four), SHAPE, NO_BROADCAST("mul"));
-    REFUSED(tg_mul(t, f->doubles, f->x), DTYPE, MIXED("mul", "f64", "f32"));
-    REFUSED(tg_mul(t, NULL, NULL), STATE, NULL_ARGUMENT("mul", "a"));
-    REFUSED(tg_div(t, f->x, f->four), SHAPE, NO_BROADCAST("div"));
-    REFUSED(tg_div(t, f->x, f->doubles), DTYPE, MIXED("div", "f32", "f64"));
-    REFUSED(tg_div(t, f->x, NULL), STATE, NULL_ARGUMENT("div", "b"));
-    REFUSED(tg_pow(t, f->x, f->four), SHAPE, NO_BROADCAST("pow"));
-    REFUSED(tg_pow(t, f->x, f->ids), DTYPE, NOT_FLOAT("pow", "b", "i32"));
-    REFUSED(tg_pow(t, NULL, f->x), STATE, NULL_ARGUMENT("pow", "a"));
-    REFUSED(tg_maximum(t, f->x, f->four), SHAPE, NO_BROADCAST("maximum"));
-    REFUSED(tg_maximum(t, f->x, f->doubles), DTYPE, MIXED("maximum", "f32", "f64"));
-    REFUSED(tg_maximum(t, f->x, NULL), STATE, NULL_ARGUMENT("maximum", "b"));
-    REFUSED(tg_minimum(t, f->x, f->four), SHAPE, NO_BROADCAST("minimum"));
-    REFUSED(tg_minimum(t, f->mask, f->mask), DTYPE, NOT_FLOAT("minimum", "a", "u8"));
-    REFUSED(tg_minimum(t, NULL, f->x), STATE, NULL_ARGUMENT("minimum", "a"));
     REFUSED(tg_full(t, (tg_dtype)9, TG_SHAPE(2), 1), DTYPE, "full: 9 is not a dtype");
     REFUSED(tg_full(t, TG_F32, TG_SHAPE(2, -1), 1), SHAPE, "full: size -1 of axis 1 in (2,-1) is negative");
     REFUSED((tg_full(t, TG_F32, tg_shape_make(9, (int64_t[9]){6}), 1)), SHAPE, "full: rank 9 is outside [0,8]");
-    REFUSED(tg_add_scalar(t, f->ids, 1), DTYPE, NOT_FLOAT("add_scalar", "x", "i32"));
-    REFUSED(tg_add_scalar(t, NULL, 1), STATE, NULL_ARGUMENT("add_scalar", "x"));
-    REFUSED(tg_mul_scalar(t, f->mask, 1), DTYPE, NOT_FLOAT("mul_scalar", "x", "u8"));
-    REFUSED(tg_mul_scalar(t, NULL, 1), STATE, NULL_ARGUMENT("mul_scalar", "x"));
-    REFUSED(tg_div_scalar(t, f->ids, 1), DTYPE, NOT_FLOAT("div_scalar", "x", "i32"));
-    REFUSED(tg_div_scalar(t, NULL, 1), STATE, NULL_ARGUMENT("div_scalar", "x"));
-    REFUSED(tg_pow_scalar(t, f->ids, 1), DTYPE, NOT_FLOAT("pow_scalar", "x", "i32"));
-    REFUSED(tg_pow_scalar(t, NULL, 1), STATE, NULL_ARGUMENT("pow_scalar", "x"));
-}
-
-static void test_functions(void **state)
-{
-    fixture *f = *state;
-    tg_tape *t = f->tape;
-    REFUSED(tg_neg(t, f->ids), DTYPE, NOT_FLOAT("neg", "x", "i32"));
-    REFUSED(tg_neg(t, NULL), STATE, NULL_ARGUMENT("neg", "x"));
-    REFUSED(tg_exp(t, f->ids), DTYPE, NOT_FLOAT("exp", "x", "i32"));
-    REFUSED(tg_exp(t, NULL), STATE, NULL_ARGUMENT("exp", "x"));
-    REFUSED(tg_log(t, f->mask), DTYPE, NOT_FLOAT("log", "x", "u8"));
-    REFUSED(tg_log(t, NULL), STATE, NULL_ARGUMENT("log", "x"));
-    REFUSED(tg_sqrt(t, f->ids), DTYPE, NOT_FLOAT("sqrt", "x", "i32"));
-    REFUSED(tg_sqrt(t, NULL), STATE, NULL_ARGUMENT("sqrt", "x"));
-    REFUSED(tg_tanh(t, f->ids), DTYPE, NOT_FLOAT("tanh", "x", "i32"));
-    REFUSED(tg_tanh(t, NULL), STATE, NULL_ARGUMENT("tanh", "x"));
-    REFUSED(tg_sigmoid(t, f->ids), DTYPE, NOT_FLOAT("sigmoid", "x", "i32"));
-    REFUSED(tg_sigmoid(t, NULL), STATE, NULL_ARGUMENT("sigmoid", "x"));
-    REFUSED(tg_relu(t, f->ids), DTYPE, NOT_FLOAT("relu", "x", "i32"));
-    REFUSED(tg_relu(t, NULL), STATE, NULL_ARGUMENT("relu", "x"));
-    REFUSED(tg_gelu(t, f->ids), DTYPE, NOT_FLOAT("gelu", "x", "i32"));
-    REFUSED(tg_gelu(t, NULL), STATE, NULL_ARGUMENT("gelu", "x"));
-    REFUSED(tg_gelu_tanh(t, f->ids), DTYPE, NOT_FLOAT("gelu_tanh", "x", "i32"));
-    REFUSED(tg_gelu_tanh(t, NULL), STATE, NULL_ARGUMENT("gelu_tanh", "x"));
-    REFUSED(tg_silu(t, f->ids), DTYPE, NOT_FLOAT("silu", "x", "i32"));
-    REFUSED(tg_silu(t, NULL), STATE, NULL_ARGUMENT("silu", "x"));
-    REFUSED(tg_abs(t, f->ids), DTYPE, NOT_FLOAT("abs", "x", "i32"));
-    REFUSED(tg_abs(t, NULL), STATE, NULL_ARGUMENT("abs", "x"));
-    REFUSED(tg_clamp(t, f->x, 1, 0.5), VALUE, "clamp: low 1 and high 0.5; low must be at most high");
-    REFUSED(tg_clamp(t, f->x, NAN, 0.5), VALUE, "clamp: low nan and high 0.5; low must be at most high");
-    REFUSED(tg_clamp(t, f->x, 0, NAN), VALUE, "clamp: low 0 and high nan; low must be at most high");
-    REFUSED(tg_clamp(t, f->ids, 0, 1), DTYPE, NOT_FLOAT("clamp", "x", "i32"));
-    REFUSED(tg_clamp(t, NULL, 0, 1), STATE, NULL_ARGUMENT("clamp", "x"));
 }
 
 static void test_masks(void **state)
@@ -188,9 +122,7 @@ static void test_layout(void **state)
     REFUSED((tg_reshape(t, f->x, tg_shape_make(9, (int64_t[9]){6}))), SHAPE,
             "reshape: shape (2,3) to (6,0,0,0,0,0,0,0); both must have 6 values, and one size may be -1");
     REFUSED(tg_reshape(t, NULL, TG_SHAPE(6)), STATE, NULL_ARGUMENT("reshape", "x"));
-    REFUSED(tg_transpose(t, f->x, 0, 2), RANGE, NO_AXIS("transpose", 2));
     REFUSED(tg_transpose(t, f->scalar, 0, 0), RANGE, "transpose: axis 0 of a scalar; a scalar has no axes");
-    REFUSED(tg_transpose(t, NULL, 0, 1), STATE, NULL_ARGUMENT("transpose", "x"));
     REFUSED(tg_permute(t, f->x, TG_AXES(0)), SHAPE, "permute: 1 axes for rank 2; every axis must be listed once");
     REFUSED(tg_permute(t, f->x, TG_AXES(1, -1)), RANGE, "permute: axis 1 is listed twice");
     REFUSED(tg_permute(t, f->x, TG_AXES(0, 2)), RANGE, NO_AXIS("permute", 2));
@@ -199,9 +131,8 @@ static void test_layout(void **state)
     REFUSED(tg_slice(t, f->x, -3, 0, 2, 1), RANGE, NO_AXIS("slice", -3));
     REFUSED(tg_slice(t, NULL, 0, 0, 2, 1), STATE, NULL_ARGUMENT("slice", "x"));
     REFUSED(tg_select(t, f->x, 1, 3), RANGE, "select: index 3 is outside [-3,3), axis 1");
+    REFUSED(tg_select(t, f->x, 1, INT64_MAX), RANGE, "select: index 9223372036854775807 is outside [-3,3), axis 1");
     REFUSED(tg_select(t, f->x, 1, -4), RANGE, "select: index -4 is outside [-3,3), axis 1");
-    REFUSED(tg_select(t, f->x, 2, 0), RANGE, NO_AXIS("select", 2));
-    REFUSED(tg_select(t, NULL, 0, 0), STATE, NULL_ARGUMENT("select", "x"));
     REFUSED(tg_expand(t, f->x, TG_SHAPE(4, 3)), SHAPE,
             "expand: shape (2,3) to (4,3); only axes of size 1 can get another size, and new axes come first");
     REFUSED(tg_expand(t, f->x, TG_SHAPE(3)), SHAPE,
@@ -356,8 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_beyond_memory),
         cmocka_unit_test(test_copies_into_what_backward_reads),
-        cmocka_unit_test_setup_teardown(test_arithmetic, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_functions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_full, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_masks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reductions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_layout, set_up, tear_down),

@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 #include "ops/calls.h"
-#include "ops/samples.h"
+#include "rows/rows.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -71,24 +71,24 @@ static void test_huge_axes(void **state)
     tg_tape *tape = tg_tape_new(run, NULL);
     signal(SIGALRM, report_endless);
     int64_t results = 0;
-    for (int k = 0; k < sample_count; k++) {
-        const sample *s = &samples[k];
-        running = s->op;
+    for (int k = 0; k < sample_count(); k++) {
+        const sample *s = sample_at(k);
+        running = s->row->op;
         alarm(60);
         for (int trial = 0; trial < 400; trial++) {
-            tg_tensor *inputs[SAMPLE_INPUTS] = {NULL};
+            tg_tensor *inputs[ROW_INPUTS] = {NULL};
             tg_shape shape = draw_shape(tg_run_rng(run));
-            for (int i = 0; i < SAMPLE_INPUTS && s->draw[i] != ABSENT; i++) {
-                tg_dtype dtype = s->draw[i] == MASK                           ? TG_U8
-                                 : s->draw[i] == IDS || s->draw[i] == TARGETS ? TG_I32
-                                                                              : TG_F32;
+            for (int i = 0; i < ROW_INPUTS && s->row->inputs[i] != ABSENT; i++) {
+                tg_dtype dtype = s->row->inputs[i] == MASK                                  ? TG_U8
+                                 : s->row->inputs[i] == IDS || s->row->inputs[i] == TARGETS ? TG_I32
+                                                                                            : TG_F32;
                 inputs[i] = tg_tensor_new(dtype, trial % 2 == 0 ? shape : draw_shape(tg_run_rng(run)), NULL);
                 assert_non_null(inputs[i]);
                 if (dtype == TG_F32) {
                     leaf(inputs[i]);
                 }
             }
-            tg_tensor *y = s->call(tape, inputs);
+            tg_tensor *y = sample_call(s, tape, inputs);
             if (y && tg_tensor_requires_grad(y)) {
                 tg_backward(tape, tg_sum(tape, y, TG_ALL_AXES, TG_DROP_AXES), NULL);
             }
@@ -96,13 +96,13 @@ static void test_huge_axes(void **state)
             assert_true(y || tg_tape_error(tape)->code != TG_OK);
             clear_tape_error(tape);
             tg_tape_reset(tape);
-            for (int i = 0; i < SAMPLE_INPUTS; i++) {
+            for (int i = 0; i < ROW_INPUTS; i++) {
                 tg_release(inputs[i]);
             }
         }
     }
     alarm(0);
-    assert_true(results > sample_count * 20);
+    assert_true(results > sample_count() * 20);
     tg_tape_free(tape);
     tg_run_free(run);
 }
@@ -115,7 +115,7 @@ static const int64_t extremes[] = {INT32_MAX, (int64_t)1 << 31, INT64_MAX / 2, (
 #define EXTREMES (sizeof extremes / sizeof *extremes)
 
 /* The shapes of a sample's inputs: "2,3 3", "-" is a scalar. Returns their number. */
-static int parse_shapes(const char *text, tg_shape shapes[SAMPLE_INPUTS])
+static int parse_shapes(const char *text, tg_shape shapes[ROW_INPUTS])
 {
     int count = 0;
     for (; *text; text += strspn(text, " ")) {
@@ -148,10 +148,12 @@ static void replace(tg_shape *shapes, int count, int64_t size, int64_t replaceme
  * a result. */
 static bool call_with(tg_tape *tape, const sample *s, const tg_shape *shapes, int count)
 {
-    tg_tensor *inputs[SAMPLE_INPUTS] = {NULL}, *y = NULL;
+    tg_tensor *inputs[ROW_INPUTS] = {NULL}, *y = NULL;
     bool are_made = true;
-    for (int i = 0; i < count && s->draw[i] != ABSENT; i++) {
-        tg_dtype dtype = s->draw[i] == MASK ? TG_U8 : s->draw[i] == IDS || s->draw[i] == TARGETS ? TG_I32 : TG_F32;
+    for (int i = 0; i < count && s->row->inputs[i] != ABSENT; i++) {
+        tg_dtype dtype = s->row->inputs[i] == MASK                                  ? TG_U8
+                         : s->row->inputs[i] == IDS || s->row->inputs[i] == TARGETS ? TG_I32
+                                                                                    : TG_F32;
         inputs[i] = tg_tensor_new(dtype, shapes[i], NULL);
         are_made = are_made && inputs[i];
         if (inputs[i] && dtype == TG_F32) {
@@ -159,9 +161,9 @@ static bool call_with(tg_tape *tape, const sample *s, const tg_shape *shapes, in
         }
     }
     if (are_made) {
-        y = s->call(tape, inputs);
+        y = sample_call(s, tape, inputs);
         if (!y && tg_tape_error(tape)->code == TG_OK) {
-            fail_msg("%s %s: no result and no error", s->op, s->variant);
+            fail_msg("%s %s: no result and no error", s->row->op, s->variant);
         }
     }
     bool has_result = y != NULL;
@@ -170,7 +172,7 @@ static bool call_with(tg_tape *tape, const sample *s, const tg_shape *shapes, in
     }
     clear_tape_error(tape);
     tg_tape_reset(tape);
-    for (int i = 0; i < SAMPLE_INPUTS; i++) {
+    for (int i = 0; i < ROW_INPUTS; i++) {
         tg_release(inputs[i]);
     }
     return has_result;
@@ -179,12 +181,12 @@ static bool call_with(tg_tape *tape, const sample *s, const tg_shape *shapes, in
 /* Returns the number of results of all calls in which one size of a sample is extreme and another one is 0. */
 static int64_t call_with_extremes(tg_tape *tape, const sample *s, const char *text)
 {
-    tg_shape shapes[SAMPLE_INPUTS];
+    tg_shape shapes[ROW_INPUTS];
     int count = parse_shapes(text, shapes);
     int64_t results = 0;
     for (int64_t size = 0; size < 40; size++) {
         for (int64_t other = 0; other < 40; other++) {
-            tg_shape changed[SAMPLE_INPUTS];
+            tg_shape changed[ROW_INPUTS];
             memcpy(changed, shapes, sizeof changed);
             replace(changed, count, size, -1);
             replace(changed, count, other, -2);
@@ -196,7 +198,7 @@ static int64_t call_with_extremes(tg_tape *tape, const sample *s, const char *te
                 }
             }
             for (size_t k = 0; occur && other_occurs && k < EXTREMES; k++) {
-                tg_shape extreme[SAMPLE_INPUTS];
+                tg_shape extreme[ROW_INPUTS];
                 memcpy(extreme, changed, sizeof extreme);
                 replace(extreme, count, -1, extremes[k]);
                 replace(extreme, count, -2, 0);
@@ -214,15 +216,15 @@ static void test_each_size(void **state)
     tg_tape *tape = tg_tape_new(run, NULL);
     signal(SIGALRM, report_endless);
     int64_t results = 0;
-    for (int k = 0; k < sample_count; k++) {
-        running = samples[k].op;
+    for (int k = 0; k < sample_count(); k++) {
+        running = sample_at(k)->row->op;
         alarm(60);
-        for (int i = 0; i < SAMPLE_SHAPES && samples[k].shapes[i]; i++) {
-            results += call_with_extremes(tape, &samples[k], samples[k].shapes[i]);
+        for (int i = 0; i < ROW_SHAPES && sample_at(k)->shapes[i]; i++) {
+            results += call_with_extremes(tape, sample_at(k), sample_at(k)->shapes[i]);
         }
     }
     alarm(0);
-    assert_true(results > sample_count * 4);
+    assert_true(results > sample_count() * 4);
     tg_tape_free(tape);
     tg_run_free(run);
 }

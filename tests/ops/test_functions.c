@@ -5,54 +5,11 @@
 #include <string.h>
 
 #include "base/level.h"
+#include "rows/rows.h"
 #include "support.h"
 #include "tensor/tensor.h"
 
 enum { COUNT = 4 * 512 + 37 }; /* whole chunks and a part of one, whole vectors and a part of one */
-
-typedef tg_tensor *function(tg_tape *t, tg_tensor *a, tg_tensor *b);
-
-static tg_tensor *elu(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    (void)b;
-    return tg_elu(t, a, 0.75);
-}
-
-static tg_tensor *softplus(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    (void)b;
-    return tg_softplus(t, a, 2, 20);
-}
-
-static tg_tensor *log_sigmoid(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    (void)b;
-    return tg_log_sigmoid(t, a);
-}
-
-static tg_tensor *sin_of(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    (void)b;
-    return tg_sin(t, a);
-}
-
-static tg_tensor *cos_of(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    (void)b;
-    return tg_cos(t, a);
-}
-
-/* The powers that are computed in ways of their own, and two others. */
-static tg_tensor *powers(tg_tape *t, tg_tensor *a, tg_tensor *b)
-{
-    static const double exponents[] = {0, 0.5, -0.5, 1, -1, 2, 3, -3, 1.75};
-    tg_tensor *parts[sizeof exponents / sizeof *exponents];
-    (void)b;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        parts[i] = tg_pow_scalar(t, a, exponents[i]);
-    }
-    return tg_cat(t, parts, sizeof parts / sizeof *parts, 0);
-}
 
 static tg_tensor *binary_cross_entropy(tg_tape *t, tg_tensor *a, tg_tensor *b)
 {
@@ -61,21 +18,31 @@ static tg_tensor *binary_cross_entropy(tg_tape *t, tg_tensor *a, tg_tensor *b)
     return tg_binary_cross_entropy_with_logits(t, a, b, &config);
 }
 
-static const struct {
-    const char *name;
-    function *call;
-} functions[] = {
-    {"elu", elu},
-    {"softplus", softplus},
-    {"log_sigmoid", log_sigmoid},
-    {"sin", sin_of},
-    {"cos", cos_of},
-    {"powers", powers},
-    {"pow", tg_pow},
-    {"remainder", tg_remainder},
-    {"binary_cross_entropy", binary_cross_entropy},
-};
-enum { FUNCTIONS = sizeof functions / sizeof *functions };
+static const test_row loss = {.op = "tg_binary_cross_entropy_with_logits", .of_two = binary_cross_entropy};
+
+/* A call of a function with one list of its options. */
+typedef struct subject {
+    const test_row *row;
+    const char *options;
+    double number[FORMULA_NUMBERS];
+} subject;
+
+/* Runs a check for the functions of tests/rows with all their options, and for the loss. */
+static void each_function(void (*check)(const subject *s))
+{
+    int first = (int)tg_get_cpu_level(), count = 0;
+    for (int i = 0; i < row_count(); i++) {
+        subject s = {.row = row_at(i)};
+        for (int edges = 0; s.row->formula && s.row->torch && edges < 2; edges++) {
+            for (int k = 0; (s.options = row_options(s.row, edges, k, s.number)) != NULL; k++, count++) {
+                check(&s);
+            }
+        }
+    }
+    check(&(subject){&loss, "", {0}});
+    assert_true(tg_set_cpu_level((tg_cpu_level)first, NULL));
+    assert_true(count > 50);
+}
 
 static uint32_t next_random(uint32_t *state)
 {
@@ -105,17 +72,17 @@ static tg_tensor *values_of(uint32_t seed, tg_dtype dtype)
 
 /* A result and the gradients of both inputs; NULL for an input without one. */
 typedef struct outcome {
-    tg_tensor *values[3];
+    tg_tensor *values[3], *inputs[2];
 } outcome;
 
-static outcome compute(function *call, tg_dtype dtype, int level)
+static outcome compute(const subject *s, tg_dtype dtype, int level)
 {
     tg_error error = TG_NO_ERROR;
     if (!tg_set_cpu_level((tg_cpu_level)level, &error)) {
         fail_msg("%s", error.text);
     }
     tg_tape *t = tg_tape_new(NULL, NULL);
-    tg_tensor *a = values_of(1, dtype), *b = values_of(2, dtype), *y = call(t, a, b);
+    tg_tensor *x[] = {values_of(1, dtype), values_of(2, dtype)}, *y = row_call(s->row, t, x, s->number);
     if (!y) {
         fail_msg("%s", tg_tape_error(t)->text);
     }
@@ -123,12 +90,12 @@ static outcome compute(function *call, tg_dtype dtype, int level)
     tg_backward_config config = tg_backward_config_default();
     config.gradient = dy;
     assert_true(tg_backward(t, y, &config));
-    outcome out = {{tg_tensor_new_copy(y, NULL), tg_tensor_new_dense_grad(a, NULL), NULL}};
-    out.values[2] = tg_tensor_grad(b) ? tg_tensor_new_dense_grad(b, NULL) : NULL;
+    outcome out = {{tg_tensor_new_copy(y, NULL), NULL, NULL}, {x[0], x[1]}};
+    for (int k = 0; k < 2; k++) {
+        out.values[1 + k] = tg_tensor_grad(x[k]) ? tg_tensor_new_dense_grad(x[k], NULL) : NULL;
+    }
     tg_release(dy);
     tg_tape_free(t);
-    tg_release(a);
-    tg_release(b);
     return out;
 }
 
@@ -137,23 +104,23 @@ static void release(outcome *out)
     for (int v = 0; v < 3; v++) {
         tg_release(out->values[v]);
     }
+    tg_release(out->inputs[0]);
+    tg_release(out->inputs[1]);
 }
 
 /* The bits are those of the lowest level; a NaN may be any. */
-static void test_levels_agree(void **state)
+static void check_levels(const subject *s)
 {
-    (void)state;
-    int first = (int)tg_get_cpu_level();
-    for (int k = 0; k < FUNCTIONS * 2; k++) {
-        tg_dtype dtype = k % 2 ? TG_F64 : TG_F32;
-        outcome base = compute(functions[k / 2].call, dtype, 0);
+    for (int k = 0; k < 2; k++) {
+        tg_dtype dtype = k ? TG_F64 : TG_F32;
+        outcome base = compute(s, dtype, 0);
         for (int level = 1; level <= tg_level_highest(); level++) {
-            outcome other = compute(functions[k / 2].call, dtype, level);
+            outcome other = compute(s, dtype, level);
             for (int v = 0; v < 3; v++) {
                 for (int64_t i = 0; base.values[v] && i < tg_tensor_count(base.values[v]); i++) {
                     double x = tg_tensor_value_at(base.values[v], i), y = tg_tensor_value_at(other.values[v], i);
                     if (isnan(x) ? !isnan(y) : x != y || !signbit(x) != !signbit(y)) {
-                        fail_msg("%s: value %d of %s is %a at level 0, and %a at level %d", functions[k / 2].name,
+                        fail_msg("%s %s: value %d of %s is %a at level 0, and %a at level %d", s->row->op, s->options,
                                  (int)i, v ? "a gradient" : "the result", x, y, level);
                     }
                 }
@@ -162,30 +129,46 @@ static void test_levels_agree(void **state)
         }
         release(&base);
     }
-    assert_true(tg_set_cpu_level((tg_cpu_level)first, NULL));
 }
 
-/* Results of floats are near those of doubles, where these are normal floats. The sum of a cross-entropy may cancel. */
+static void test_levels_agree(void **state)
+{
+    (void)state;
+    each_function(check_levels);
+}
+
+/* Results of floats are near those of doubles with the same options, where these are normal floats. The sum of a
+ * cross-entropy may cancel. */
+static void check_floats(const subject *given)
+{
+    subject same = *given, *s = &same;
+    for (int k = 0; k < FORMULA_NUMBERS; k++) {
+        volatile float rounded = (float)given->number[k]; /* gcc 12 leaves the rounding of neighbors out */
+        same.number[k] = (double)rounded;
+    }
+    outcome d = compute(s, TG_F64, tg_level_highest());
+    for (int level = 0; level <= tg_level_highest() && s->row != &loss; level++) {
+        outcome f = compute(s, TG_F32, level);
+        for (int64_t i = 0; i < tg_tensor_count(f.values[0]); i++) {
+            double x = tg_tensor_value_at(f.values[0], i), y = tg_tensor_value_at(d.values[0], i);
+            bool is_normal = fabs(y) <= (double)FLT_MAX && fabs(y) >= (double)FLT_MIN;
+            double in[FORMULA_INPUTS] = {tg_tensor_value_at(d.inputs[0], i), tg_tensor_value_at(d.inputs[1], i)};
+            double error = !s->row->loses_digits
+                               ? 3e-7 * fabs(y)
+                               : 8 * (double)FLT_EPSILON * s->row->formula->value(in, s->number).terms;
+            if (!isnan(x) != !isnan(y) || (is_normal && !(fabs(x - y) <= error))) {
+                fail_msg("%s %s: value %d is %.9g, and %.9g in double", s->row->op, s->options, (int)i, x, y);
+            }
+        }
+        release(&f);
+    }
+    release(&d);
+}
+
 static void test_floats_agree_with_doubles(void **state)
 {
     (void)state;
-    int first = (int)tg_get_cpu_level();
-    for (int k = 0; functions[k].call != binary_cross_entropy; k++) {
-        outcome d = compute(functions[k].call, TG_F64, first);
-        for (int level = 0; level <= tg_level_highest(); level++) {
-            outcome f = compute(functions[k].call, TG_F32, level);
-            for (int64_t i = 0; i < tg_tensor_count(f.values[0]); i++) {
-                double x = tg_tensor_value_at(f.values[0], i), y = tg_tensor_value_at(d.values[0], i);
-                bool is_normal = fabs(y) <= (double)FLT_MAX && fabs(y) >= (double)FLT_MIN;
-                if (!isnan(x) != !isnan(y) || (is_normal && !(fabs(x - y) <= 3e-7 * fabs(y)))) {
-                    fail_msg("%s: value %d is %.9g, and %.9g in double", functions[k].name, (int)i, x, y);
-                }
-            }
-            release(&f);
-        }
-        release(&d);
-    }
-    assert_true(tg_set_cpu_level((tg_cpu_level)first, NULL));
+    each_function(check_floats);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* The gradients of all ops in the table of samples.c against finite differences: slow and fast mode; contiguous,
+/* The gradients of all ops in the table of tests/rows against finite differences: slow and fast mode; contiguous,
  * transposed and sliced inputs; broadcasting, sizes of 1 and 0; each input alone and all together. Also the f32 kernels
  * against the f64 kernels, and each op in a span, which backward computes again. Every op that the header declares must
  * be in the table. */
@@ -17,7 +17,7 @@
 
 #include <tapegrad/gradcheck.h>
 
-#include "ops/samples.h"
+#include "rows/rows.h"
 
 #define MOST_VALUES 513
 
@@ -77,7 +77,7 @@ static double uniform(double low, double high)
 }
 
 /* Values are floats, so that both dtypes begin with the same numbers. */
-static void draw(double *values, int64_t count, sample_draw how, int64_t bound, int input)
+static void draw(double *values, int64_t count, row_input how, int64_t bound, int input)
 {
     int64_t order[MOST_VALUES];
     assert_true(count <= MOST_VALUES);
@@ -128,12 +128,12 @@ static int make_inputs(const sample *s, const char *shapes, layout how, tg_dtype
 {
     int count = 0;
     tg_rng_seed(tg_run_rng(run), 5);
-    for (; count < SAMPLE_INPUTS && s->draw[count] != ABSENT; count++) {
+    for (; count < ROW_INPUTS && s->row->inputs[count] != ABSENT; count++) {
         double values[MOST_VALUES];
         tg_shape shape = next_shape(&shapes);
-        sample_draw drawn = s->draw[count];
+        row_input drawn = s->row->inputs[count];
         tg_dtype kept = drawn == MASK ? TG_U8 : drawn == IDS || drawn == TARGETS ? TG_I32 : dtype;
-        draw(values, tg_shape_count(shape), drawn, s->bound, count);
+        draw(values, tg_shape_count(shape), drawn, s->row->bound, count);
         tg_tensor *drawn_values = tensor_f64(shape, values);
         tg_tensor *converted = tg_tensor_new_cast(drawn_values, kept, NULL);
         inputs[count] = lay_out(converted, how);
@@ -141,7 +141,7 @@ static int make_inputs(const sample *s, const char *shapes, layout how, tg_dtype
         tg_release(drawn_values);
     }
     if (*shapes) {
-        fail_msg("%s %s: more shapes than inputs: \"%s\" is left", s->op, s->variant, shapes);
+        fail_msg("%s %s: more shapes than inputs: \"%s\" is left", s->row->op, s->variant, shapes);
     }
     return count;
 }
@@ -163,15 +163,15 @@ static void release_inputs(tg_tensor **inputs, int count)
 static tg_tensor *call_sample(tg_tape *t, tg_tensor *const *inputs, int count, void *context)
 {
     (void)count;
-    return ((const sample *)context)->call(t, inputs);
+    return sample_call(context, t, inputs);
 }
 
 /* `alone`: the only input that requires a gradient, or -1 for all. Returns the largest relative error. */
 static double check_case(const sample *s, const char *shapes, layout how, tg_gradcheck_mode mode, int alone)
 {
-    tg_tensor *inputs[SAMPLE_INPUTS];
+    tg_tensor *inputs[ROW_INPUTS];
     int count = make_inputs(s, shapes, how, TG_F64, inputs);
-    bool any = false, empty = s->empty;
+    bool any = false, empty = s->row->empty;
     for (int i = 0; i < count; i++) {
         empty |= tg_tensor_count(inputs[i]) == 0;
         if (is_float(inputs[i]) && (alone < 0 || alone == i)) {
@@ -182,14 +182,14 @@ static double check_case(const sample *s, const char *shapes, layout how, tg_gra
     tg_gradcheck_row row = {0, 1};
     tg_gradcheck_config config = tg_gradcheck_config_default();
     char name[120];
-    snprintf(name, sizeof name, "%s %s (%s, %s, %s)", s->op, s->variant, shapes, layout_names[how],
+    snprintf(name, sizeof name, "%s %s (%s, %s, %s)", s->row->op, s->variant, shapes, layout_names[how],
              mode == TG_GRADCHECK_SLOW ? "slow" : "fast");
     config.name = name;
     config.mode = mode;
-    config.eps = s->eps > 0 ? s->eps : config.eps;
+    config.eps = s->row->eps > 0 ? s->row->eps : config.eps;
     config.allow_empty = empty;
-    config.rows_without_gradient = s->padded ? &row : NULL;
-    config.row_count = s->padded;
+    config.rows_without_gradient = s->row->padded ? &row : NULL;
+    config.row_count = s->row->padded;
     tg_gradcheck_report report = {.max_relative_error = 0};
     tg_error error = TG_NO_ERROR;
     if (any && !tg_gradcheck(call_sample, (void *)(uintptr_t)s, inputs, count, &config, &report, &error)) {
@@ -204,31 +204,32 @@ static void test_gradients(void **state)
     (void)state;
     int precise = 0;
     printf("%-32s %-20s %10s\n", "op", "variant", "error");
-    for (int k = 0; k < sample_count; k++) {
-        const sample *s = &samples[k];
+    for (int k = 0; k < sample_count(); k++) {
+        const sample *s = sample_at(k);
         double worst = 0;
-        for (int i = 0; i < SAMPLE_SHAPES && s->shapes[i]; i++) {
+        for (int i = 0; i < ROW_SHAPES && s->shapes[i]; i++) {
             for (int how = CONTIGUOUS; how < LAYOUTS; how++) {
                 worst = fmax(worst, check_case(s, s->shapes[i], (layout)how, TG_GRADCHECK_SLOW, -1));
                 check_case(s, s->shapes[i], (layout)how, TG_GRADCHECK_FAST, -1);
             }
-            for (int alone = 0; i < 2 && alone < SAMPLE_INPUTS && s->draw[1] != ABSENT && s->draw[alone] != ABSENT;
+            for (int alone = 0;
+                 i < 2 && alone < ROW_INPUTS && s->row->inputs[1] != ABSENT && s->row->inputs[alone] != ABSENT;
                  alone++) {
                 check_case(s, s->shapes[i], CONTIGUOUS, TG_GRADCHECK_SLOW, alone);
             }
         }
-        printf("%-32s %-20s %10.1e\n", s->op, s->variant, worst);
+        printf("%-32s %-20s %10.1e\n", s->row->op, s->variant, worst);
         precise += worst < 1e-7;
     }
-    printf("%d of %d samples are below 1e-7\n", precise, sample_count);
-    assert_true(100 * precise >= 95 * sample_count);
+    printf("%d of %d samples are below 1e-7\n", precise, sample_count());
+    assert_true(100 * precise >= 95 * sample_count());
 }
 
 /* ---- floats against doubles ---- */
 
 typedef struct outcome {
     int input_count;
-    tg_tensor *values[1 + SAMPLE_INPUTS]; /* the result, then the gradients (NULL for ids) */
+    tg_tensor *values[1 + ROW_INPUTS]; /* the result, then the gradients (NULL for ids) */
 } outcome;
 
 /* How a sample is called: in a span, with inputs that are results of this span or leaves; with reproducible products */
@@ -236,7 +237,7 @@ enum { IN_A_SPAN = 1, OF_RESULTS = 2, REPRODUCIBLE = 4 };
 
 static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype dtype, int flags)
 {
-    tg_tensor *inputs[SAMPLE_INPUTS], *given[SAMPLE_INPUTS] = {NULL};
+    tg_tensor *inputs[ROW_INPUTS], *given[ROW_INPUTS] = {NULL};
     outcome out = {.input_count = make_inputs(s, shapes, how, dtype, inputs)};
     for (int i = 0; i < out.input_count; i++) {
         if (is_float(inputs[i])) {
@@ -250,9 +251,9 @@ static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype
     for (int i = 0; i < out.input_count; i++) {
         given[i] = (flags & OF_RESULTS) && is_float(inputs[i]) ? tg_mul_scalar(t, inputs[i], 1) : inputs[i];
     }
-    tg_tensor *y = tg_mul_scalar(t, s->call(t, given), 1); /* recorded, even when the op returned its input */
+    tg_tensor *y = tg_mul_scalar(t, sample_call(s, t, given), 1); /* recorded, even when the op returned its input */
     if (!y) {
-        fail_msg("%s %s (%s): %s", s->op, s->variant, shapes, tg_tape_error(t)->text);
+        fail_msg("%s %s (%s): %s", s->row->op, s->variant, shapes, tg_tape_error(t)->text);
     }
     if (flags & IN_A_SPAN) {
         assert_ptr_equal(tg_activation_checkpoint_end(t, y), y);
@@ -279,9 +280,9 @@ static outcome compute(const sample *s, const char *shapes, layout how, tg_dtype
 static void test_floats_agree_with_doubles(void **state)
 {
     (void)state;
-    for (int k = 0; k < sample_count; k++) {
-        const sample *s = &samples[k];
-        for (int i = 0; i < SAMPLE_SHAPES * LAYOUTS && s->shapes[i / LAYOUTS]; i++) {
+    for (int k = 0; k < sample_count(); k++) {
+        const sample *s = sample_at(k);
+        for (int i = 0; i < ROW_SHAPES * LAYOUTS && s->shapes[i / LAYOUTS]; i++) {
             outcome f = compute(s, s->shapes[i / LAYOUTS], (layout)(i % LAYOUTS), TG_F32, 0);
             outcome d = compute(s, s->shapes[i / LAYOUTS], (layout)(i % LAYOUTS), TG_F64, 0);
             for (int v = 0; v <= f.input_count; v++) {
@@ -293,7 +294,7 @@ static void test_floats_agree_with_doubles(void **state)
                     error = isnan(a) && isnan(b) ? error : !(fabs(a - b) <= error) ? fabs(a - b) : error;
                 }
                 if (!(error <= 1e-4 * largest)) {
-                    fail_msg("%s %s (%s, %s): %s %d differs by %g between f32 and f64, of %g", s->op, s->variant,
+                    fail_msg("%s %s (%s, %s): %s %d differs by %g between f32 and f64, of %g", s->row->op, s->variant,
                              s->shapes[i / LAYOUTS], layout_names[i % LAYOUTS], v ? "the gradient of input" : "result",
                              v ? v - 1 : 0, error, largest);
                 }
@@ -322,9 +323,9 @@ static void set_level(int level)
 static void check_levels(int flags)
 {
     int first = (int)tg_get_cpu_level();
-    for (int k = 0; k < sample_count * SAMPLE_SHAPES * 2; k++) {
-        const sample *s = &samples[k / SAMPLE_SHAPES / 2];
-        const char *shapes = s->shapes[k / 2 % SAMPLE_SHAPES];
+    for (int k = 0; k < sample_count() * ROW_SHAPES * 2; k++) {
+        const sample *s = sample_at(k / ROW_SHAPES / 2);
+        const char *shapes = s->shapes[k / 2 % ROW_SHAPES];
         tg_dtype dtype = k % 2 ? TG_F64 : TG_F32;
         int lowest = flags & REPRODUCIBLE ? TG_CPU_BASELINE : lowest_fused_level();
         outcome base = {.input_count = 0};
@@ -336,7 +337,7 @@ static void check_levels(int flags)
             for (int v = 0; level > lowest && v <= other.input_count; v++) {
                 size_t bytes = other.values[v] ? tg_bytes_of(other.values[v]) : 0;
                 if (bytes > 0 && memcmp(tg_values(base.values[v]), tg_values(other.values[v]), bytes) != 0) {
-                    fail_msg("%s %s (%s): %s differs between levels %d and %d", s->op, s->variant, shapes,
+                    fail_msg("%s %s (%s): %s differs between levels %d and %d", s->row->op, s->variant, shapes,
                              v ? "a gradient" : "the result", lowest, level);
                 }
                 tg_release(other.values[v]);
@@ -369,9 +370,9 @@ static void test_reproducible_levels_agree(void **state)
 static void test_spans_agree(void **state)
 {
     (void)state;
-    for (int k = 0; k < sample_count * SAMPLE_SHAPES * 8; k++) {
-        const sample *s = &samples[k / SAMPLE_SHAPES / 8];
-        const char *shapes = s->shapes[k / 8 % SAMPLE_SHAPES];
+    for (int k = 0; k < sample_count() * ROW_SHAPES * 8; k++) {
+        const sample *s = sample_at(k / ROW_SHAPES / 8);
+        const char *shapes = s->shapes[k / 8 % ROW_SHAPES];
         tg_dtype dtype = k % 2 ? TG_F64 : TG_F32;
         layout how = (layout)(k / 2 % 4 % LAYOUTS);
         int flags = k / 2 % 4 == LAYOUTS ? OF_RESULTS : 0;
@@ -382,7 +383,7 @@ static void test_spans_agree(void **state)
         for (int v = 0; v <= plain.input_count; v++) {
             size_t bytes = plain.values[v] ? tg_bytes_of(plain.values[v]) : 0;
             if (bytes > 0 && memcmp(tg_values(plain.values[v]), tg_values(span.values[v]), bytes) != 0) {
-                fail_msg("%s %s (%s, %s): %s %d differs in a span", s->op, s->variant, shapes, layout_names[how],
+                fail_msg("%s %s (%s, %s): %s %d differs in a span", s->row->op, s->variant, shapes, layout_names[how],
                          v ? "the gradient of input" : "the result", v ? v - 1 : 0);
             }
             tg_release(plain.values[v]);
@@ -395,10 +396,8 @@ static void test_spans_agree(void **state)
 
 static bool is_listed(const char *op)
 {
-    for (int k = 0; k < sample_count; k++) {
-        if (strcmp(samples[k].op, op) == 0) {
-            return true;
-        }
+    if (row_of(op)) {
+        return true;
     }
     for (int k = 0; k < without_gradient_count; k++) {
         if (strcmp(without_gradients[k].op, op) == 0) {
@@ -422,7 +421,7 @@ static int check_header(const char *path)
             op[strcspn(op, "(")] = '\0';
             found++;
             if (!is_listed(op)) {
-                fail_msg("%s has no sample in tests/ops/samples.c, and no reason to have no gradient", op);
+                fail_msg("%s has no sample in tests/ops/tests/rows, and no reason to have no gradient", op);
             }
         }
     }

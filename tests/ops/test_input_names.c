@@ -1,15 +1,15 @@
-/* Errors name the argument of the header: every op of samples.c, with each input once NULL, once freed by its tape and
+/* Errors name the argument of the header: every op of tests/rows, with each input once NULL, once freed by its tape and
  * once of a wrong dtype. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/samples.h"
+#include "rows/rows.h"
 #include "support.h"
 
 enum { IS_NULL, IS_FREED, HAS_WRONG_DTYPE, FAULTS };
 
-/* The errors that a getter has set: some calls of samples.c ask for the dtype or the shape of an input. */
+/* The errors that a getter has set: some calls of tests/rows ask for the dtype or the shape of an input. */
 static int from_getters;
 
 /* Returns whether a text has "input 0" or the like. */
@@ -41,15 +41,17 @@ static tg_shape next_shape(const char **text)
 
 static tg_dtype dtype_of(const sample *s, int input)
 {
-    return s->draw[input] == MASK ? TG_U8 : s->draw[input] == IDS || s->draw[input] == TARGETS ? TG_I32 : TG_F32;
+    return s->row->inputs[input] == MASK                                      ? TG_U8
+           : s->row->inputs[input] == IDS || s->row->inputs[input] == TARGETS ? TG_I32
+                                                                              : TG_F32;
 }
 
 /* Calls an op with one input that has a fault, and the others full of ones. Returns whether it refuses it. */
 static bool refuses(tg_tape *tape, const sample *s, int faulty, int fault)
 {
-    tg_tensor *inputs[SAMPLE_INPUTS] = {NULL}, *given[SAMPLE_INPUTS];
+    tg_tensor *inputs[ROW_INPUTS] = {NULL}, *given[ROW_INPUTS];
     const char *shapes = s->shapes[0];
-    for (int i = 0; i < SAMPLE_INPUTS && s->draw[i] != ABSENT; i++) {
+    for (int i = 0; i < ROW_INPUTS && s->row->inputs[i] != ABSENT; i++) {
         tg_dtype dtype = dtype_of(s, i);
         bool is_wrong = i == faulty && fault == HAS_WRONG_DTYPE;
         inputs[i] = tg_tensor_new(!is_wrong ? dtype : dtype == TG_F32 ? TG_I32 : TG_F32, next_shape(&shapes), NULL);
@@ -60,7 +62,7 @@ static bool refuses(tg_tape *tape, const sample *s, int faulty, int fault)
         given[faulty] = fault == IS_NULL ? NULL : tg_full(tape, dtype_of(s, faulty), TG_SHAPE(2, 2), 1);
         tg_tape_reset(tape);
     }
-    bool is_refused = !s->call(tape, given);
+    bool is_refused = !sample_call(s, tape, given);
     const tg_error *error = tg_tape_error(tape);
     /* attention's masks have one message for their dtype and their shape */
     bool is_expected = fault != HAS_WRONG_DTYPE ? error->code == TG_ERROR_STATE
@@ -76,12 +78,12 @@ static bool refuses(tg_tape *tape, const sample *s, int faulty, int fault)
     if (is_refused && !is_from_getter &&
         (!is_expected || (!has_list && has_number(error->text)) ||
          (fault != HAS_WRONG_DTYPE && !has_list && !strstr(error->text, "argument")))) {
-        fail_msg("%s %s, input %d, fault %d: %d \"%s\"", s->op, s->variant ? s->variant : "", faulty, fault,
+        fail_msg("%s %s, input %d, fault %d: %d \"%s\"", s->row->op, s->variant ? s->variant : "", faulty, fault,
                  (int)error->code, error->text);
     }
     clear_tape_error(tape);
     tg_tape_reset(tape);
-    for (int i = 0; i < SAMPLE_INPUTS; i++) {
+    for (int i = 0; i < ROW_INPUTS; i++) {
         tg_release(inputs[i]);
     }
     return is_refused;
@@ -95,10 +97,10 @@ static void test_errors_name_the_argument(void **state)
     tg_run *run = tg_run_new(1);
     tg_tape *tape = tg_tape_new(run, &config);
     int refused[FAULTS] = {0}, inputs = 0;
-    for (int k = 0; k < sample_count; k++) {
-        for (int i = 0; i < SAMPLE_INPUTS && samples[k].draw[i] != ABSENT; i++, inputs++) {
+    for (int k = 0; k < sample_count(); k++) {
+        for (int i = 0; i < ROW_INPUTS && sample_at(k)->row->inputs[i] != ABSENT; i++, inputs++) {
             for (int fault = 0; fault < FAULTS; fault++) {
-                refused[fault] += refuses(tape, &samples[k], i, fault);
+                refused[fault] += refuses(tape, sample_at(k), i, fault);
             }
         }
     }

@@ -1,6 +1,6 @@
-/* The operations that an instruction can call: elementwise ops and reductions. The lists of shapes.c and layers.c
- * follow. An operation may be more than one op. It reads its options from numbers that were drawn once, so it does the
- * same in each run. */
+/* The operations that an instruction can call: the functions of tests/rows, other elementwise ops, and reductions. The
+ * lists of shapes.c and layers.c follow. An operation may be more than one op. It reads its options from numbers that
+ * were drawn once, so it does the same in each run. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -79,80 +79,49 @@ tg_tensor *constant_mask(call *c, tg_shape shape, uint32_t seed)
 
 /* ---- elementwise ---- */
 
-#define UNARY(name)                         \
-    static tg_tensor *call_##name(call *c)  \
-    {                                       \
-        return tg_##name(c->tape, c->x[0]); \
-    }
-
-#define BINARY(name)                                 \
-    static tg_tensor *call_##name(call *c)           \
-    {                                                \
-        return tg_##name(c->tape, c->x[0], c->x[1]); \
-    }
-
-UNARY(neg)
-UNARY(exp)
-UNARY(tanh)
-UNARY(sigmoid)
-UNARY(relu)
-UNARY(gelu)
-UNARY(gelu_tanh)
-UNARY(silu)
-UNARY(abs)
-UNARY(sin)
-UNARY(cos)
-UNARY(log_sigmoid)
-UNARY(bernoulli)
-BINARY(add)
-BINARY(sub)
-BINARY(mul)
-BINARY(maximum)
-BINARY(minimum)
-
 tg_tensor *positive(call *c, tg_tensor *x)
 {
     return tg_add_scalar(c->tape, tg_mul(c->tape, x, x), 0.5);
 }
 
-static tg_tensor *call_log(call *c)
+static tg_tensor *bernoulli(call *c)
 {
-    return tg_log(c->tape, positive(c, c->x[0]));
+    return tg_bernoulli(c->tape, c->x[0]);
 }
 
-static tg_tensor *call_sqrt(call *c)
+/* The options of an op of tests/rows. One number is drawn. Of two, which may be bounds, the first one is scaled. An
+ * integer is an index of the axis before it. */
+static void draw_options(call *c, double number[FORMULA_NUMBERS])
 {
-    return tg_sqrt(c->tape, positive(c, c->x[0]));
-}
-
-static tg_tensor *call_div(call *c)
-{
-    return tg_div(c->tape, c->x[0], positive(c, c->x[1]));
-}
-
-static tg_tensor *call_pow(call *c)
-{
-    return tg_pow(c->tape, positive(c, c->x[0]), c->x[1]);
-}
-
-static tg_tensor *scalar(call *c)
-{
+    const test_row *row = c->row;
     double value = number_of(c->option[1], 0) * 2 + 0.0625;
-    describe(c, ", %g", value);
-    switch (c->option[0] % 7) {
-    case 0: describe(c, " added"); return tg_add_scalar(c->tape, c->x[0], value);
-    case 1: describe(c, " times"); return tg_mul_scalar(c->tape, c->x[0], value);
-    case 2: describe(c, " divides"); return tg_div_scalar(c->tape, c->x[0], value);
-    case 3: describe(c, " leaky_relu"); return tg_leaky_relu(c->tape, c->x[0], value);
-    case 4: describe(c, " elu"); return tg_elu(c->tape, c->x[0], value);
-    case 5: describe(c, " softplus"); return tg_softplus(c->tape, c->x[0], 0.5 + value * value, 20);
-    default: describe(c, " power"); return tg_pow_scalar(c->tape, positive(c, c->x[0]), value);
+    row_options(row, false, 0, number);
+    if (row->kinds[0] == NUMBER) {
+        number[0] = row->with_number ? value : number[0] * (0.5 + value * value);
+    }
+    for (int k = 0; k < FORMULA_NUMBERS && row->kinds[k] != NUMBER; k++) {
+        int64_t size = k > 0 ? tg_tensor_size(c->x[0], (int)number[0]) : 3;
+        number[k] = row->kinds[k] == AXIS ? draw_axis(c, c->option[k], c->x[0])
+                    : size > 0            ? (double)((int64_t)c->option[k] % (2 * size) - size)
+                                          : 0;
+    }
+    if (row->options[0]) {
+        describe(c, ", %g %g", number[0], number[1]);
     }
 }
 
-static tg_tensor *clamp(call *c)
+/* An op of tests/rows. */
+static tg_tensor *function(call *c)
 {
-    return tg_clamp(c->tape, c->x[0], -0.6, 0.7);
+    const test_row *row = c->row;
+    tg_tensor *x[ROW_INPUTS] = {NULL};
+    for (int k = 0; k < row_input_count(row); k++) {
+        bool is_positive = row->inputs[k] == POSITIVE || row->inputs[k] == NONZERO;
+        x[k] = is_positive ? positive(c, c->x[k]) : c->x[k];
+    }
+    double number[FORMULA_NUMBERS];
+    draw_options(c, number);
+    return row_call(row, c->tape, x, number);
 }
 
 static tg_tensor *clamp_tensor(call *c)
@@ -245,30 +214,7 @@ static tg_tensor *topk(call *c)
 }
 
 const operation elementwise[] = {
-    {.name = "neg", .inputs = 1, .weight = 1, .call = call_neg},
-    {.name = "exp", .inputs = 1, .weight = 2, .call = call_exp},
-    {.name = "tanh", .inputs = 1, .weight = 4, .call = call_tanh},
-    {.name = "sigmoid", .inputs = 1, .weight = 3, .call = call_sigmoid},
-    {.name = "relu", .inputs = 1, .weight = 2, .call = call_relu},
-    {.name = "gelu", .inputs = 1, .weight = 2, .call = call_gelu},
-    {.name = "gelu_tanh", .inputs = 1, .weight = 1, .call = call_gelu_tanh},
-    {.name = "silu", .inputs = 1, .weight = 1, .call = call_silu},
-    {.name = "abs", .inputs = 1, .weight = 1, .call = call_abs},
-    {.name = "sin", .inputs = 1, .weight = 2, .call = call_sin},
-    {.name = "cos", .inputs = 1, .weight = 1, .call = call_cos},
-    {.name = "log_sigmoid", .inputs = 1, .weight = 1, .call = call_log_sigmoid},
-    {.name = "bernoulli", .inputs = 1, .weight = 1, .call = call_bernoulli},
-    {.name = "add", .inputs = 2, .weight = 8, .call = call_add},
-    {.name = "sub", .inputs = 2, .weight = 4, .call = call_sub},
-    {.name = "mul", .inputs = 2, .weight = 8, .call = call_mul},
-    {.name = "maximum", .inputs = 2, .weight = 1, .call = call_maximum},
-    {.name = "minimum", .inputs = 2, .weight = 1, .call = call_minimum},
-    {.name = "log", .inputs = 1, .weight = 1, .call = call_log},
-    {.name = "sqrt", .inputs = 1, .weight = 1, .call = call_sqrt},
-    {.name = "div", .inputs = 2, .weight = 2, .call = call_div},
-    {.name = "pow", .inputs = 2, .weight = 1, .call = call_pow},
-    {.name = "scalar", .inputs = 1, .weight = 4, .call = scalar},
-    {.name = "clamp", .inputs = 1, .weight = 1, .call = clamp},
+    {.name = "bernoulli", .inputs = 1, .weight = 1, .call = bernoulli},
     {.name = "clamp_tensor", .inputs = 3, .weight = 1, .call = clamp_tensor},
     {.name = "where", .inputs = 2, .weight = 2, .call = where},
     {.name = "masked_fill", .inputs = 1, .weight = 2, .call = masked_fill},
@@ -290,15 +236,42 @@ static int length_of(const operation *list)
     return length;
 }
 
+/* The functions of tests/rows. */
+enum { MOST_FUNCTIONS = 100 };
+static operation functions[MOST_FUNCTIONS];
+static const test_row *function_rows[MOST_FUNCTIONS];
+
+static int function_count(void)
+{
+    static int count;
+    for (int i = count > 0 ? row_count() : 0; i < row_count() && count < MOST_FUNCTIONS; i++) {
+        const test_row *row = row_at(i);
+        if (row->weight > 0) {
+            function_rows[count] = row;
+            functions[count++] = (operation){.name = row->op + strlen("tg_"),
+                                             .inputs = row_input_count(row),
+                                             .weight = row->weight,
+                                             .call = function};
+        }
+    }
+    return count;
+}
+
+const test_row *operation_row(int index)
+{
+    return index < function_count() ? function_rows[index] : NULL;
+}
+
 const operation *operation_at(int index)
 {
-    int first = length_of(elementwise), second = length_of(shapes);
-    return index < first            ? &elementwise[index]
-           : index < first + second ? &shapes[index - first]
-                                    : &layers[index - first - second];
+    int first = function_count(), second = first + length_of(elementwise), third = second + length_of(shapes);
+    return index < first    ? &functions[index]
+           : index < second ? &elementwise[index - first]
+           : index < third  ? &shapes[index - second]
+                            : &layers[index - third];
 }
 
 int operation_count(void)
 {
-    return length_of(elementwise) + length_of(shapes) + length_of(layers);
+    return function_count() + length_of(elementwise) + length_of(shapes) + length_of(layers);
 }

@@ -20,6 +20,8 @@
 #include <tapegrad/rows.h>
 #include <tapegrad/sequence.h>
 
+#include "rows/rows.h"
+
 enum {
     MOST_INPUTS = 3,
     OPTIONS = 4,
@@ -208,6 +210,7 @@ tg_tensor *make_first_gradient(const run *r, const instruction *in);
 
 typedef struct call {
     run *run;
+    const test_row *row; /* of an operation that is a row of tests/rows */
     tg_tape *tape;
     tg_tensor *x[MOST_INPUTS];
     const uint32_t *option;
@@ -225,10 +228,14 @@ typedef struct operation {
     int usual[MOST_INPUTS]; /* the leaf that an input often is, or 0: any value */
 } operation;
 
-/* The list has these parts, which end with a NULL for a name. */
+/* The list begins with the rows of tests/rows that have a weight. These parts follow, which end with a NULL for a
+ * name. */
 extern const operation elementwise[], shapes[], layers[];
 const operation *operation_at(int index);
 int operation_count(void);
+
+/* The row of an operation that is one of tests/rows, or NULL. */
+const test_row *operation_row(int index);
 
 /* For operations: adds to the text; constants that the tape owns; and axes. */
 void describe(call *c, const char *format, ...) TG_PRINTF_LIKE(2, 3);

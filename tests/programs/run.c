@@ -147,7 +147,11 @@ static tg_tensor *call_operation(run *r, int i)
 {
     const instruction *in = &r->p->list[i];
     const operation *op = operation_at(in->operation);
-    call c = {.run = r, .tape = r->tape[in->tape], .option = in->option, .detail = r->detail};
+    call c = {.run = r,
+              .row = operation_row(in->operation),
+              .tape = r->tape[in->tape],
+              .option = in->option,
+              .detail = r->detail};
     r->detail[0] = '\0';
     for (int k = 0; k < op->inputs; k++) {
         c.x[k] = r->value[in->input[k]];

@@ -30,12 +30,6 @@ static tg_tensor *reshape(call *c)
     return tg_reshape(c->tape, c->x[0], shape);
 }
 
-static tg_tensor *transpose(call *c)
-{
-    int axis = draw_axis(c, c->option[0], c->x[0]);
-    return tg_transpose(c->tape, c->x[0], axis, draw_axis(c, c->option[1], c->x[0]));
-}
-
 static tg_tensor *permute(call *c)
 {
     tg_axes axes = {.count = tg_tensor_rank(c->x[0])};
@@ -67,14 +61,6 @@ static tg_tensor *repeat(call *c)
         times.size[i] = 1 + (c->option[0] >> i) % 2;
     }
     return tg_repeat(c->tape, c->x[0], times);
-}
-
-static tg_tensor *select(call *c)
-{
-    int axis = draw_axis(c, c->option[0], c->x[0]);
-    int64_t size = tg_tensor_size(c->x[0], axis), index = size > 0 ? (int64_t)c->option[1] % (2 * size) - size : 0;
-    describe(c, ", index %lld", (long long)index);
-    return tg_select(c->tape, c->x[0], axis, index);
 }
 
 /* Repeats axes of size 1, or a new one in front. */
@@ -179,12 +165,10 @@ const operation shapes[] = {
     {.name = "contiguous", .inputs = 1, .weight = 2, .call = contiguous},
     {.name = "detach", .inputs = 1, .weight = 1, .call = detach},
     {.name = "reshape", .inputs = 1, .weight = 3, .call = reshape},
-    {.name = "transpose", .inputs = 1, .weight = 4, .call = transpose},
     {.name = "permute", .inputs = 1, .weight = 2, .call = permute},
     {.name = "slice", .inputs = 1, .weight = 4, .call = slice},
     {.name = "flip", .inputs = 1, .weight = 2, .call = flip},
     {.name = "repeat", .inputs = 1, .weight = 1, .call = repeat},
-    {.name = "select", .inputs = 1, .weight = 2, .call = select},
     {.name = "expand", .inputs = 1, .weight = 2, .call = expand},
     {.name = "unsqueeze", .inputs = 1, .weight = 1, .call = unsqueeze},
     {.name = "squeeze", .inputs = 1, .weight = 1, .call = squeeze},

@@ -215,4 +215,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family attention = {"attention", references, sizeof references / sizeof *references, 8000};
+reference_family attention = {"attention", references, sizeof references / sizeof *references, 8000, NULL};

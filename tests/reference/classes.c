@@ -349,4 +349,4 @@ static const reference references[] = {
     REFERENCE("tg_linear_cross_entropy"),
 };
 
-const reference_family classes = {"classes", references, sizeof references / sizeof *references, 40000};
+reference_family classes = {"classes", references, sizeof references / sizeof *references, 40000, NULL};

@@ -368,4 +368,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family convolution = {"convolution", references, sizeof references / sizeof *references, 40000};
+reference_family convolution = {"convolution", references, sizeof references / sizeof *references, 40000, NULL};

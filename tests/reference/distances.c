@@ -296,4 +296,4 @@ static const reference references[] = {
     REFERENCE(binary_cross_entropy_with_logits),
 };
 
-const reference_family distances = {"distances", references, sizeof references / sizeof *references, 20000};
+reference_family distances = {"distances", references, sizeof references / sizeof *references, 20000, NULL};

@@ -292,4 +292,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family indexing = {"indexing", references, sizeof references / sizeof *references, 25000};
+reference_family indexing = {"indexing", references, sizeof references / sizeof *references, 25000, NULL};

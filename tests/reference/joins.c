@@ -313,4 +313,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family joins = {"joins", references, sizeof references / sizeof *references, 20000};
+reference_family joins = {"joins", references, sizeof references / sizeof *references, 20000, NULL};

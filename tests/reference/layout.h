@@ -10,10 +10,11 @@ enum { NOTHING = -1 };
 
 typedef struct layout_options {
     tg_shape shape;           /* of reshape and expand, and the times of repeat */
-    int axis, other;          /* of several ops */
+    int axis;                 /* of several ops */
     tg_axes axes;             /* of flip and permute */
     int64_t begin, end, step; /* of slice */
-    int64_t number;           /* the index of select, the diagonal of tril and triu */
+    int64_t number;           /* the diagonal of tril and triu */
+    double row_options[FORMULA_NUMBERS];
 } layout_options;
 
 typedef struct layout {
@@ -26,6 +27,9 @@ typedef struct layout {
     int64_t (*source)(const layout_options *o, tg_shape x, const int64_t *index);
     int min_rank;
     bool has_floats; /* only */
+
+    /* a row of tests/rows, which has the call, the shape and the source instead */
+    const struct test_row *row;
 } layout;
 
 void layout_draw(trial *t);
@@ -34,11 +38,11 @@ tg_tensor *layout_call(trial *t);
 void layout_forward(trial *t);
 void layout_backward(trial *t);
 
-#define LAYOUT_REFERENCE(layout_of_op, without_gradient)                                                  \
-    {                                                                                                     \
-        .op = "tg_" #layout_of_op, .draw = layout_draw, .is_valid = layout_is_valid, .call = layout_call, \
-        .forward = layout_forward, .backward = layout_backward, .roundings = 0, .gradient_roundings = 8,  \
-        .has_no_gradient = without_gradient, .data = &layout_of_op,                                       \
+#define LAYOUT_REFERENCE(name, without_gradient, layout_of_op)                                                        \
+    {                                                                                                                 \
+        .op = name, .draw = layout_draw, .is_valid = layout_is_valid, .call = layout_call, .forward = layout_forward, \
+        .backward = layout_backward, .roundings = 0, .gradient_roundings = 8, .has_no_gradient = without_gradient,    \
+        .data = layout_of_op,                                                                                         \
     }
 
 #endif

@@ -295,4 +295,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family lookups = {"lookups", references, sizeof references / sizeof *references, 20000};
+reference_family lookups = {"lookups", references, sizeof references / sizeof *references, 20000, NULL};

@@ -15,11 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FAMILY(name) extern const reference_family name;
+#define FAMILY(name) extern reference_family name;
 #include "families.inc"
 #undef FAMILY
 
-static const reference_family *const families[] = {
+static reference_family *const families[] = {
 #define FAMILY(name) &name,
 #include "families.inc"
 #undef FAMILY
@@ -177,6 +177,11 @@ static bool read_option(run *options, const char *name, const char *value)
 int main(int argc, char **argv)
 {
     run options = {NULL, 1, 0, 0, -1};
+    for (int k = 0; k < FAMILY_COUNT; k++) {
+        if (families[k]->begin) {
+            families[k]->begin(families[k]);
+        }
+    }
     if (argc == 2 && strcmp(argv[1], "--list") == 0) {
         for (int k = 0; k < FAMILY_COUNT; k++) {
             for (int i = 0; i < families[k]->count; i++) {

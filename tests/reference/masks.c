@@ -354,4 +354,4 @@ static const reference references[] = {
     CONSTANT_REFERENCE("tg_constant"),
 };
 
-const reference_family masks = {"masks", references, sizeof references / sizeof *references, 50000};
+reference_family masks = {"masks", references, sizeof references / sizeof *references, 50000, NULL};

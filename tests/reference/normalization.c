@@ -291,4 +291,4 @@ static const reference references[] = {
     REFERENCE(rms_norm, norm),
 };
 
-const reference_family normalization = {"normalization", references, sizeof references / sizeof *references, 30000};
+reference_family normalization = {"normalization", references, sizeof references / sizeof *references, 30000, NULL};

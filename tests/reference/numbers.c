@@ -85,16 +85,6 @@ void put_terms(array *x, int64_t i, double value, double terms)
     x->terms[i] = isfinite(value) ? fmin(terms, DBL_MAX) : 0;
 }
 
-quantity plain(double value)
-{
-    return (quantity){value, fabs(value)};
-}
-
-double sign_of(double x)
-{
-    return x > 0 ? 1 : x < 0 ? -1 : 0;
-}
-
 double positive_part(double x)
 {
     return x < 0 ? 0 : x;
@@ -187,16 +177,6 @@ bool broadcast_shapes(tg_shape a, tg_shape b, tg_shape *result)
         result->size[result->rank - back] = size_a == 1 ? size_b : size_a;
     }
     return true;
-}
-
-bool is_axis(int axis, int rank)
-{
-    return axis >= -rank && axis < rank;
-}
-
-int axis_from_front(int axis, int rank)
-{
-    return axis < 0 ? axis + rank : axis;
 }
 
 bool axes_along(tg_axes axes, int rank, bool is_along[TG_MAX_RANK])

@@ -277,4 +277,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family order = {"order", references, sizeof references / sizeof *references, 30000};
+reference_family order = {"order", references, sizeof references / sizeof *references, 30000, NULL};

@@ -218,4 +218,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family products = {"products", references, sizeof references / sizeof *references, 40000};
+reference_family products = {"products", references, sizeof references / sizeof *references, 40000, NULL};

@@ -372,4 +372,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family random_masks = {"random_masks", references, sizeof references / sizeof *references, 40000};
+reference_family random_masks = {"random_masks", references, sizeof references / sizeof *references, 40000, NULL};

@@ -321,4 +321,4 @@ static void recurrent_backward(trial *t)
 
 static const reference references[] = {RECURRENT("tg_nn_gru_forward", "gru"), RECURRENT("tg_nn_lstm_forward", "lstm")};
 
-const reference_family recurrent = {"recurrent", references, sizeof references / sizeof *references, 2000};
+reference_family recurrent = {"recurrent", references, sizeof references / sizeof *references, 2000, NULL};

@@ -286,4 +286,4 @@ static const reference references[] = {
     REFERENCE(std, 4, 8, ),
 };
 
-const reference_family reductions = {"reductions", references, sizeof references / sizeof *references, 20000};
+reference_family reductions = {"reductions", references, sizeof references / sizeof *references, 20000, NULL};

@@ -1,8 +1,9 @@
 /* reference: every op a second time, as the formula in plain C over doubles, compared with the library in random calls.
  *
- * A family is a file with references of related ops, which exports one reference_family. A reference states how to draw
- * a call (shapes, options, values), when the library must refuse it, and what the values and the gradients are. The
- * framework draws the rest: dtypes, layouts, which inputs require a gradient, CPU level, threads, passes of backward.
+ * The families elementwise and moves read the rows of tests/rows. Any other family is a file with references of
+ * related ops, which exports one reference_family. A reference states how to draw a call (shapes, options, values),
+ * when the library must refuse it, and what the values and the gradients are. The framework draws the rest: dtypes,
+ * layouts, which inputs require a gradient, CPU level, threads, passes of backward.
  *
  *   main.c        the program: options, calls, the counts
  *   draw.c        random numbers, sizes, axes and values
@@ -29,6 +30,8 @@
 #include <stdint.h>
 
 #include <tapegrad.h>
+
+#include "rows/formula.h"
 
 enum { MAX_INPUTS = 20, MAX_OUTPUTS = 20, OPTION_BYTES = 2048, NOTE_BYTES = 2048, LAYOUT_BYTES = 256 };
 
@@ -145,7 +148,8 @@ typedef struct reference_family {
     const char *name;
     const reference *references;
     int count;
-    int64_t calls; /* of a run without options, in CI */
+    int64_t calls;                                  /* of a run without options, in CI */
+    void (*begin)(struct reference_family *family); /* fills the list; NULL: it is constant */
 } reference_family;
 
 #define OPTIONS(t, type) ((type *)(void *)(t)->options)
@@ -236,16 +240,6 @@ void add_terms(array *x, int64_t i, double term, double terms);
 void put(array *x, int64_t i, double value);
 void put_terms(array *x, int64_t i, double value, double terms);
 
-/* A number of a formula, and the sum of its absolute terms: of `plain`, the number itself. */
-typedef struct quantity {
-    double value, terms;
-} quantity;
-
-quantity plain(double value);
-
-/* -1, 0 or 1; 0 for NaN. */
-double sign_of(double x);
-
 /* max(0, x), and NaN for NaN. */
 double positive_part(double x);
 
@@ -277,10 +271,6 @@ int64_t count_of(tg_shape shape);
 
 /* The broadcast shape of a and b; false if they do not match. */
 bool broadcast_shapes(tg_shape a, tg_shape b, tg_shape *result);
-
-/* Whether an axis, negative or not, is one of `rank`. Converts a valid negative axis to one from the front. */
-bool is_axis(int axis, int rank);
-int axis_from_front(int axis, int rank);
 
 /* Whether a list of axes is valid. Writes which axes it names. */
 bool axes_along(tg_axes axes, int rank, bool is_along[TG_MAX_RANK]);

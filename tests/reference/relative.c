@@ -156,4 +156,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family relative = {"relative", references, sizeof references / sizeof *references, 1000};
+reference_family relative = {"relative", references, sizeof references / sizeof *references, 1000, NULL};

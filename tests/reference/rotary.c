@@ -96,4 +96,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family rotary = {"rotary", references, sizeof references / sizeof *references, 12000};
+reference_family rotary = {"rotary", references, sizeof references / sizeof *references, 12000, NULL};

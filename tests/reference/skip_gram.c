@@ -152,4 +152,4 @@ static const reference references[] = {
     },
 };
 
-const reference_family skip_gram = {"skip_gram", references, 1, 10000};
+reference_family skip_gram = {"skip_gram", references, 1, 10000, NULL};

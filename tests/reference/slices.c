@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- slice and select ---- */
+/* ---- slice ---- */
 
 /* A bound: inside of the axis from either end, near it, or far away. */
 static int64_t draw_bound(trial *t, int64_t size)
@@ -60,14 +60,6 @@ static tg_tensor *call_slice(tg_tape *tape, tg_tensor *x, const layout_options *
     return tg_slice(tape, x, o->axis, o->begin, o->end, o->step);
 }
 
-static void draw_select(trial *t, layout_options *o, tg_shape x)
-{
-    o->axis = (int)note_integer(t, "axis", draw_axis(t, x.rank));
-    int64_t size = size_of_axis(x, o->axis);
-    bool is_inside = size > 0 && !draw_chance(t, 4);
-    o->number = note_integer(t, "index", is_inside ? draw_integer(t, -size, size - 1) : draw_bound(t, size));
-}
-
 /* The shape without an axis, and an index with this one more. */
 static tg_shape without_axis(tg_shape x, int axis)
 {
@@ -84,29 +76,6 @@ static void insert_index(tg_shape x, int axis, int64_t value, const int64_t *ind
     for (int k = 0; k < x.rank; k++) {
         at[k] = k < axis ? index[k] : k == axis ? value : index[k - 1];
     }
-}
-
-static bool select_shape(const layout_options *o, tg_shape x, tg_shape *y)
-{
-    if (!is_axis(o->axis, x.rank)) {
-        return false;
-    }
-    int axis = axis_from_front(o->axis, x.rank);
-    *y = without_axis(x, axis);
-    return o->number >= -x.size[axis] && o->number < x.size[axis];
-}
-
-static int64_t select_source(const layout_options *o, tg_shape x, const int64_t *index)
-{
-    int64_t at[TG_MAX_RANK];
-    int axis = axis_from_front(o->axis, x.rank);
-    insert_index(x, axis, o->number < 0 ? o->number + x.size[axis] : o->number, index, at);
-    return flat_index(x, at);
-}
-
-static tg_tensor *call_select(tg_tape *tape, tg_tensor *x, const layout_options *o)
-{
-    return tg_select(tape, x, o->axis, o->number);
 }
 
 /* ---- one axis more or less ---- */
@@ -235,19 +204,19 @@ static tg_tensor *call_triu(tg_tape *tape, tg_tensor *x, const layout_options *o
     return tg_triu(tape, x, o->number);
 }
 
-static const layout slice = {draw_slice, slice_shape, call_slice, slice_source, 1, false};
-static const layout select = {draw_select, select_shape, call_select, select_source, 1, false};
-static const layout unsqueeze = {draw_unsqueeze, unsqueeze_shape, call_unsqueeze, unsqueeze_source, 0, false};
-static const layout squeeze = {draw_squeeze, squeeze_shape, call_squeeze, squeeze_source, 1, false};
-static const layout contiguous = {NULL, same_shape, call_contiguous, same_source, 0, false};
-static const layout detach = {NULL, same_shape, call_detach, same_source, 0, false};
-static const layout tril = {draw_triangle, triangle_shape, call_tril, tril_source, 2, true};
-static const layout triu = {draw_triangle, triangle_shape, call_triu, triu_source, 2, true};
+static const layout slice = {draw_slice, slice_shape, call_slice, slice_source, 1, false, NULL};
+static const layout unsqueeze = {draw_unsqueeze, unsqueeze_shape, call_unsqueeze, unsqueeze_source, 0, false, NULL};
+static const layout squeeze = {draw_squeeze, squeeze_shape, call_squeeze, squeeze_source, 1, false, NULL};
+static const layout contiguous = {NULL, same_shape, call_contiguous, same_source, 0, false, NULL};
+static const layout detach = {NULL, same_shape, call_detach, same_source, 0, false, NULL};
+static const layout tril = {draw_triangle, triangle_shape, call_tril, tril_source, 2, true, NULL};
+static const layout triu = {draw_triangle, triangle_shape, call_triu, triu_source, 2, true, NULL};
 
 static const reference references[] = {
-    LAYOUT_REFERENCE(slice, false),   LAYOUT_REFERENCE(select, false),     LAYOUT_REFERENCE(unsqueeze, false),
-    LAYOUT_REFERENCE(squeeze, false), LAYOUT_REFERENCE(contiguous, false), LAYOUT_REFERENCE(detach, true),
-    LAYOUT_REFERENCE(tril, false),    LAYOUT_REFERENCE(triu, false),
+    LAYOUT_REFERENCE("tg_slice", false, &slice),     LAYOUT_REFERENCE("tg_unsqueeze", false, &unsqueeze),
+    LAYOUT_REFERENCE("tg_squeeze", false, &squeeze), LAYOUT_REFERENCE("tg_contiguous", false, &contiguous),
+    LAYOUT_REFERENCE("tg_detach", true, &detach),    LAYOUT_REFERENCE("tg_tril", false, &tril),
+    LAYOUT_REFERENCE("tg_triu", false, &triu),
 };
 
-const reference_family slices = {"slices", references, sizeof references / sizeof *references, 40000};
+reference_family slices = {"slices", references, sizeof references / sizeof *references, 40000, NULL};

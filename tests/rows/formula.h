@@ -1,8 +1,41 @@
-/* elementwise_formula: the functions of which the formulas in elementwise.c are made. */
-#ifndef TG_TESTS_REFERENCE_ELEMENTWISE_FORMULA_H
-#define TG_TESTS_REFERENCE_ELEMENTWISE_FORMULA_H
+/* formula: the value of an elementwise function and its slopes, in plain C over doubles, or where an op finds the
+ * values that it moves; and the functions of which the formulas in elementwise.c and moves.c are made. */
+#ifndef TG_TESTS_ROWS_FORMULA_H
+#define TG_TESTS_ROWS_FORMULA_H
 
-#include "reference.h"
+#include <math.h>
+#include <stdbool.h>
+
+#include <tapegrad.h>
+
+enum { FORMULA_INPUTS = 3, FORMULA_NUMBERS = 2 };
+
+/* A number of a formula, and the sum of its absolute terms, to which its error is compared: of `plain`, the number
+ * itself. It is larger than the number if that is a difference of terms. */
+typedef struct quantity {
+    double value, terms;
+} quantity;
+
+typedef struct formula {
+    quantity (*value)(const double in[FORMULA_INPUTS], const double number[FORMULA_NUMBERS]);
+    quantity (*slope)(int k, const double in[FORMULA_INPUTS], const double number[FORMULA_NUMBERS]); /* for input k */
+} formula;
+
+/* An op whose result values are values of x, of any dtype. */
+typedef struct movement {
+    bool (*shape)(const double *number, tg_shape x, tg_shape *y); /* of the result; false: the op refuses the call */
+    /* writes the index in x of the value that the result has at an index */
+    void (*source)(const double *number, tg_shape x, const int64_t *index, int64_t *from);
+} movement;
+
+/* Whether an axis, negative or not, is one of `rank`. Converts a valid negative axis to one from the front. */
+bool is_axis(int axis, int rank);
+int axis_from_front(int axis, int rank);
+
+quantity plain(double value);
+
+/* -1, 0 or 1; 0 for NaN. */
+double sign_of(double x);
 
 /* What a factor that is below the normal numbers of f32, and so counts as 0 (math/exp.h), adds to the terms of a
  * product with x. */

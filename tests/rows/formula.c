@@ -1,6 +1,26 @@
-#include "elementwise_formula.h"
+#include "rows/formula.h"
 
 #include <float.h>
+
+bool is_axis(int axis, int rank)
+{
+    return axis >= -rank && axis < rank;
+}
+
+int axis_from_front(int axis, int rank)
+{
+    return axis < 0 ? axis + rank : axis;
+}
+
+quantity plain(double value)
+{
+    return (quantity){value, fabs(value)};
+}
+
+double sign_of(double x)
+{
+    return x > 0 ? 1 : x < 0 ? -1 : 0;
+}
 
 double flushed(double x)
 {
