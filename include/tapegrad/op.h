@@ -94,6 +94,18 @@ typedef struct tg_op tg_op;
 /* The largest number of outputs. */
 #define TG_OP_MAX_OUTPUTS 4
 
+/* What a backward kernel does with the gradient of one input. */
+typedef enum tg_gradient_mode {
+    /* nothing: the input needs none, or its gradient is dy itself (tg_op.passes_gradient) */
+    TG_GRADIENT_NONE,
+    /* adds to it */
+    TG_GRADIENT_ADD,
+    /* writes it, because its memory is uninitialized (tg_op.can_overwrite) */
+    TG_GRADIENT_WRITE,
+    /* adds rows, at the address that tg_op_grad_rows returns (tg_op.row_inputs) */
+    TG_GRADIENT_ROWS
+} tg_gradient_mode;
+
 /* One call of an op: the argument of its shape rule and its kernels. */
 typedef struct tg_op_call {
     const tg_op *op;
@@ -122,12 +134,10 @@ typedef struct tg_op_call {
 
     /* in backward: dy, the gradient of each output; NULL for an output that the result does not depend on (zero) */
     const void *output_gradients[TG_OP_MAX_OUTPUTS];
-    /* in backward: dx, the gradient of each input, to add to; NULL if the input needs none, is dy itself
-     * (tg_op.passes_gradient), or is by rows, for which tg_op_grad_rows returns the address (tg_op.row_inputs) */
+    /* in backward: what happens to the gradient of each input, and dx, its address; NULL unless the mode is ADD or
+     * WRITE */
+    const tg_gradient_mode *gradient_modes;
     void *const *input_gradients;
-    /* in backward: whether input_gradients[i] is uninitialized, and must be written, not added to
-     * (tg_op.can_overwrite); of an input by rows whether tg_op_grad_rows has to be called */
-    const bool *overwrite;
 
     /* private: the declarations of the shape rule */
     struct tg_op_declaration *declaration;
@@ -177,7 +187,7 @@ struct tg_op {
     /* bit mask of the inputs whose gradients backward writes through tg_op_grad_rows */
     uint32_t row_inputs;
 
-    /* whether backward obeys tg_op_call.overwrite; if not, the tape sets new gradients to zero first */
+    /* whether backward obeys TG_GRADIENT_WRITE; if not, the tape sets new gradients to zero first, and asks to add */
     bool can_overwrite;
 
     /* bit mask of the inputs whose gradient is dy of output 0, with the values in the same order, such as both inputs

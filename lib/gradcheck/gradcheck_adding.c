@@ -48,7 +48,7 @@ const char *tg_check_describe_adding(const tg_check *c, int k, int64_t entry, ch
     int length = snprintf(text, TG_CHECK_REMARK, "backward must add to the gradient that exists");
     if (c->guard.overwrites && !c->guard.overwrites->levels) {
         snprintf(text + length, TG_CHECK_REMARK - (size_t)length,
-                 "; '%.*s' has can_overwrite, and may write instead only where tg_op_call.overwrite is true",
+                 "; '%.*s' has can_overwrite, and may write instead only for TG_GRADIENT_WRITE",
                  TG_CUT(c->guard.overwrites->name, 40));
         return text;
     }

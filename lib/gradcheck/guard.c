@@ -297,12 +297,13 @@ static void guard_gradients(run *r, tg_op_call *guarded_call, void **gradients)
     for (int i = 0; i < call->input_count; i++) {
         const tg_tensor *x = call->inputs[i];
         void *dx = call->input_gradients[i];
-        if (dx && call->overwrite[i]) {
+        if (call->gradient_modes[i] == TG_GRADIENT_WRITE) {
             r->guard->overwrites = tg_guard_choose(r->guard->overwrites, call->op);
         }
-        gradients[i] = guard_memory(r, dx, tg_bytes_of(x), tg_size_of(x->dtype), call->overwrite[i] ? WRITES : ADDS,
-                                    "the gradient of input", i);
-        if (!dx && call->overwrite[i]) {
+        gradients[i] =
+            guard_memory(r, dx, tg_bytes_of(x), tg_size_of(x->dtype),
+                         call->gradient_modes[i] == TG_GRADIENT_WRITE ? WRITES : ADDS, "the gradient of input", i);
+        if (call->gradient_modes[i] == TG_GRADIENT_ROWS) {
             guard_rows(r, x, i);
         }
     }

@@ -43,6 +43,12 @@ typedef void tg_kernel(const tg_op_call *call);
 #define TG_NO_KERNEL_f32_avx2 NULL
 #define TG_NO_KERNEL_f64_avx2 NULL
 
+/* Returns whether backward has to write the gradient of an input, which is uninitialized, and not to add to it. */
+static inline bool writes_gradient(const tg_op_call *call, int input)
+{
+    return call->gradient_modes[input] == TG_GRADIENT_WRITE;
+}
+
 /* A tensor as (outer,size,inner), where `size` is that of one axis. The values along the axis are a line, and `inner`
  * apart. Line l has the outer index l / inner and the inner index l % inner. A scalar is (1,1,1). */
 typedef struct axis_split {

@@ -41,39 +41,37 @@ typedef struct work {
     bool frozen; /* whether one of these inputs is a leaf with frozen rows */
 } work;
 
-/* Carries out the plan of one input. *gradient is what the plan wrote, and becomes what the kernel adds to: NULL if the
- * kernel has no address to add to. *overwrite is whether the kernel may overwrite, and becomes whether it must. */
-static void prepare_input(tg_input_plan plan, tg_tensor *x, void **gradient, bool *overwrite)
+/* Carries out the plan of one input, and returns what the kernel does with its gradient. *gradient is what the plan
+ * wrote, and becomes the address for the kernel: NULL if it has none. */
+static tg_gradient_mode prepare_input(tg_input_plan plan, bool overwrite, tg_tensor *x, void **gradient)
 {
     void *adjoint = *gradient;
-    bool may_overwrite = *overwrite;
-    *overwrite = false;
+    tg_gradient_mode mode = TG_GRADIENT_ADD;
     switch (plan) {
-    case TG_PLAN_NONE: return;
+    case TG_PLAN_NONE: return TG_GRADIENT_NONE;
     case TG_PLAN_ROWS:
-        /* overwrite without an address: by rows. tg_op_grad_rows then returns the address, when it knows the ids. */
-        *overwrite = x->gradient->kind != TG_GRAD_DENSE;
-        if (*overwrite) {
-            /* if no id counts, the gradient exists, too: without rows, all zeros */
-            tg_gradient_rows(x, NULL, 0, NULL, false);
-        } else {
+        if (x->gradient->kind == TG_GRAD_DENSE) {
             *gradient = tg_gradient_write(x, NULL);
+            return TG_GRADIENT_ADD;
         }
-        return;
+        /* if no id counts, the gradient exists, too: without rows, all zeros */
+        tg_gradient_rows(x, NULL, 0, NULL, false);
+        return TG_GRADIENT_ROWS;
     case TG_PLAN_DENSE:
-        *overwrite = may_overwrite;
-        *gradient = tg_gradient_write(x, overwrite);
-        return;
-    case TG_PLAN_ADD: return;
+        *gradient = tg_gradient_write(x, &overwrite);
+        return overwrite ? TG_GRADIENT_WRITE : TG_GRADIENT_ADD;
+    case TG_PLAN_ADD: return TG_GRADIENT_ADD;
     case TG_PLAN_NEW:
         begin_adjoint(x, adjoint);
-        *overwrite = may_overwrite;
-        if (!may_overwrite) {
+        if (overwrite) {
+            mode = TG_GRADIENT_WRITE;
+        } else {
             tg_zero_values(adjoint, x->count, tg_size_of(x->dtype));
         }
         break;
     case TG_PLAN_PASS:
         *gradient = NULL;
+        mode = TG_GRADIENT_NONE;
         if (TG_HAS_POISON) {
             ++*tg_block_users(adjoint);
         }
@@ -85,18 +83,18 @@ static void prepare_input(tg_input_plan plan, tg_tensor *x, void **gradient, boo
         break;
     }
     x->adjoint = adjoint;
+    return mode;
 }
 
-/* Sets the addresses of the gradients of the inputs, for the kernel. */
+/* Sets the modes and the addresses of the gradients of the inputs, for the kernel. */
 static work prepare_inputs(const tg_pass *pass, const tg_record *record, const tg_op_call *call, void **gradients,
-                           bool *overwrite)
+                           tg_gradient_mode *modes)
 {
     const uint8_t *plans = pass->tape->plans + record->first_tensor;
     work found = {false, false};
     for (int i = 0; i < record->input_count; i++) {
         tg_input_plan plan = (tg_input_plan)plans[i];
-        overwrite[i] = record->overwrites;
-        prepare_input(plan, call->inputs[i], &gradients[i], &overwrite[i]);
+        modes[i] = prepare_input(plan, record->overwrites, call->inputs[i], &gradients[i]);
         found.any |= plan != TG_PLAN_NONE && plan != TG_PLAN_PASS;
         found.frozen |= (plan == TG_PLAN_ROWS || plan == TG_PLAN_DENSE) && tg_has_frozen_rows(call->inputs[i]);
     }
@@ -119,7 +117,7 @@ static void keep_gradient(tg_tensor *x, const void *adjoint)
 static void zero_gradients(const tg_op_call *call)
 {
     for (int i = 0; i < call->input_count; i++) {
-        if (call->overwrite[i] && call->input_gradients[i]) {
+        if (call->gradient_modes[i] == TG_GRADIENT_WRITE) {
             const tg_tensor *x = call->inputs[i];
             tg_zero_values(call->input_gradients[i], x->count, tg_size_of(x->dtype));
         }
@@ -132,10 +130,10 @@ static void run_record(const tg_pass *pass, tg_record *record)
     tg_op_call call;
     tg_call_again(pass, record, &call);
     void **gradients = t->gradients + record->first_tensor;
-    bool *overwrite = t->overwrite + record->first_tensor;
+    tg_gradient_mode *modes = t->gradient_modes + record->first_tensor;
     call.input_gradients = gradients;
-    call.overwrite = overwrite;
-    work found = prepare_inputs(pass, record, &call, gradients, overwrite);
+    call.gradient_modes = modes;
+    work found = prepare_inputs(pass, record, &call, gradients, modes);
     for (int i = 0; i < record->output_count; i++) {
         tg_tensor *y = call.outputs[i];
         call.output_gradients[i] = y->adjoint;

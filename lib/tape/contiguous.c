@@ -29,7 +29,7 @@ static void backward(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0];
     void *dx = call->input_gradients[0];
-    if (call->overwrite[0]) {
+    if (call->gradient_modes[0] == TG_GRADIENT_WRITE) {
         tg_copy_values(dx, call->output_gradients[0], x->count, tg_size_of(x->dtype));
     } else {
         tg_add_values(dx, call->output_gradients[0], x->count, tg_dtype_of(x));

@@ -9,11 +9,11 @@ void *tg_find_grad_rows(const tg_op_call *call, int input, const int32_t *ids, i
                         int32_t *first_new)
 {
     tg_tensor *leaf = call && input >= 0 && input < call->input_count ? call->inputs[input] : NULL;
-    if (!leaf || !ids || !slots || (!call->input_gradients[input] && !call->overwrite[input])) {
+    if (!leaf || !ids || !slots || call->gradient_modes[input] == TG_GRADIENT_NONE) {
         return NULL;
     }
     int32_t first = INT32_MAX; /* of a dense gradient: above all slots */
-    if (!call->input_gradients[input]) {
+    if (call->gradient_modes[input] == TG_GRADIENT_ROWS) {
         first = tg_gradient_rows(leaf, ids, count, slots, !first_new);
     } else if (count > 0) {
         memcpy(slots, ids, (size_t)count * sizeof *slots);

@@ -41,7 +41,7 @@ bool tg_no_values_refuse(const tg_value_guard *guard, const char *call, const ch
 
 const char *tg_freed_text(const tg_tensor *x, char text[TG_FREED_TEXT])
 {
-    long long then = (long long)x->offset, now = (long long)((const no_values *)x->storage)->generation;
+    long long then = (long long)x->freed_generation, now = (long long)((const no_values *)x->storage)->generation;
     int length = snprintf(text, TG_FREED_TEXT, "a result of '%.*s' from generation %lld of its tape, which ",
                           TG_CUT(x->freed_op, 80), then);
     if (then == now) {
@@ -99,6 +99,6 @@ void tg_free_result(tg_tape *t, tg_tensor *x, const char *op)
     x->storage = t->no_values; /* without a reference: the header does not outlive the tape */
     x->is_freed = true;
     x->freed_op = op;
-    x->offset = ((const no_values *)t->no_values)->generation;
+    x->freed_generation = ((const no_values *)t->no_values)->generation;
     t->freed[t->freed_count++] = x;
 }

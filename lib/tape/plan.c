@@ -241,7 +241,7 @@ static bool begin(tg_pass *pass)
     }
     if (!tg_grow(&t->plans, &t->plan_capacity, 0, t->tensor_count, sizeof *t->plans) ||
         !tg_grow(&t->gradients, &t->gradient_capacity, 0, t->tensor_count, sizeof *t->gradients) ||
-        !tg_grow(&t->overwrite, &t->overwrite_capacity, 0, t->tensor_count, sizeof *t->overwrite)) {
+        !tg_grow(&t->gradient_modes, &t->mode_capacity, 0, t->tensor_count, sizeof *t->gradient_modes)) {
         return false;
     }
     pass->scratch = tg_pool_take(t->pool, largest);

@@ -200,7 +200,7 @@ void tg_tape_free(tg_tape *t)
     tg_free(t->freed);
     tg_free(t->plans);
     tg_free(t->gradients);
-    tg_free(t->overwrite);
+    tg_free(t->gradient_modes);
     tg_pool_free(t->pool);
     tg_run_free(t->owner.run);
     tg_free(t);

@@ -110,12 +110,12 @@ struct tg_tape {
     tg_spans spans;        /* of activation checkpointing */
 
     /* parallel to tensors[], for the backward in progress: what the plan has decided for an input (tg_input_plan);
-     * where its gradient goes (the plan writes the blocks of adjoints, and NULL for leaves); and whether the kernel
-     * overwrites it (tg_op_call) */
+     * where its gradient goes (the plan writes the blocks of adjoints, and NULL for leaves); and what the kernel does
+     * with it (tg_op_call) */
     uint8_t *plans;
     void **gradients;
-    bool *overwrite;
-    size_t plan_capacity, gradient_capacity, overwrite_capacity;
+    tg_gradient_mode *gradient_modes;
+    size_t plan_capacity, gradient_capacity, mode_capacity;
 };
 
 static inline tg_tensor **tg_record_inputs(const tg_tape *t, const tg_record *record)

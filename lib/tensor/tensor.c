@@ -159,6 +159,8 @@ static tg_tensor *make_head(tg_pool *pool, tg_dtype dtype, const tg_shape *shape
     x->rows = NULL;
     x->adjoint = NULL;
     x->is_freed = false;
+    x->freed_op = NULL;
+    atomic_init(&x->holder, NULL);
     for (int axis = 0; axis < shape->rank; axis++) {
         x->shape[axis] = shape->size[axis];
         x->count *= shape->size[axis];

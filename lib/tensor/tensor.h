@@ -60,7 +60,8 @@ typedef struct tg_owner {
 } tg_owner;
 
 /* The order of the members keeps what each op reads and writes in few cache lines: the header of the block and the
- * members up to `count` fill the first one, and with the shape and the strides of a matrix a tensor uses three. */
+ * members up to `count` fill the first one, and with the shape and the strides of a matrix a tensor uses three. Those
+ * behind the strides are needed for leaves and for freed results alone. */
 struct tg_tensor {
     atomic_int references;
     uint8_t dtype; /* tg_dtype */
@@ -72,20 +73,20 @@ struct tg_tensor {
     int32_t node;       /* the index of the record of its owner that computed the tensor, or -1 */
     int32_t last_use;   /* of a leaf: 1 + the lowest index of a record that a backward in progress adds from; else 0 */
     int64_t count;
-    int64_t offset; /* of the first value in the storage, in values; freed: its generation (no_values.h) */
+    int64_t offset; /* of the first value in the storage, in values */
     tg_storage *storage;
     tg_owner *owner;       /* of this result; NULL for tensors of the user */
     tg_gradient *gradient; /* of a leaf, or of a result after tg_retain_grad; NULL until it is needed */
-    tg_row_state *rows;    /* NULL until it is needed */
-    union {
-        void *adjoint; /* the gradient of a recorded result during backward; else NULL */
-        /* of any other tensor: the owner that holds it (tg_tape.held), the last one that began to; NULL if none, or if
-         * that one was reset */
-        _Atomic(const tg_owner *) holder;
-        const char *freed_op; /* of a freed result: the op that computed it; NULL: its memory is no tensor's any more */
-    };
+    void *adjoint;         /* the gradient of a recorded result during backward; else NULL */
     int64_t shape[TG_MAX_RANK];
     int64_t strides[TG_MAX_RANK];
+    tg_row_state *rows; /* NULL until it is needed */
+    /* the owner that holds this tensor (tg_tape.held), the last one that began to; NULL if none, or if that one was
+     * reset */
+    _Atomic(const tg_owner *) holder;
+    /* of a freed result: the op that computed it, and its generation (no_values.h); NULL: the last owner released it */
+    const char *freed_op;
+    int64_t freed_generation;
 };
 
 /* ---- NULL and values that are not there ---- */

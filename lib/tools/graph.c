@@ -172,7 +172,7 @@ static void copy_before(tg_graph *g, const tg_op_call *call, int i)
 {
     const tg_tensor *x = call->inputs[i];
     const void *dense = call->input_gradients[i];
-    bool by_rows = !dense && call->overwrite[i];
+    bool by_rows = call->gradient_modes[i] == TG_GRADIENT_ROWS;
     tg_grad_rows rows = tg_tensor_grad_rows(x);
     tg_dtype dtype = tg_tensor_dtype(x);
     int64_t shown = tg_tensor_count(x) < g->config.values ? tg_tensor_count(x) : g->config.values;
@@ -184,7 +184,7 @@ static void copy_before(tg_graph *g, const tg_op_call *call, int i)
     }
     g->before[i] = (tg_graph_before){.first = g->number_count, .rows = by_rows ? rows.count : -1};
     for (int64_t k = 0; k < count; k++) {
-        bool is_new = dense && call->overwrite[i];
+        bool is_new = call->gradient_modes[i] == TG_GRADIENT_WRITE;
         g->numbers[g->number_count++] = is_new ? 0 : value_of(dense ? dense : rows.values, dtype, k);
     }
     g->before[i].ids = g->number_count;

@@ -282,9 +282,9 @@ static void leaves_the_last(const tg_op_call *call)
     const double *dy = call->output_gradients[0];
     double *dx = call->input_gradients[0];
     for (int64_t i = 0; i < COUNT - 1; i++) {
-        dx[i] = (call->overwrite[0] ? 0 : dx[i]) + 3 * dy[i];
+        dx[i] = (call->gradient_modes[0] == TG_GRADIENT_WRITE ? 0 : dx[i]) + 3 * dy[i];
     }
-    dx[COUNT - 1] += call->overwrite[0] ? 0 : 3 * dy[COUNT - 1];
+    dx[COUNT - 1] += call->gradient_modes[0] == TG_GRADIENT_WRITE ? 0 : 3 * dy[COUNT - 1];
 }
 
 static void unwritten_output(const tg_op_call *call)
@@ -351,7 +351,7 @@ static void test_declarations(void **state)
     expect_declared_refused("gives nan in input 0");
     declared.f64.backward = writes_always;
     expect_declared_refused("backward must add to the gradient that exists; 'affine' has can_overwrite, and may write "
-                            "instead only where tg_op_call.overwrite is true");
+                            "instead only for TG_GRADIENT_WRITE");
 
     declared = op;
     declared.f64.forward = unwritten_output;

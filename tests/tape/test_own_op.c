@@ -167,8 +167,8 @@ static void test_refusals(void **state)
 
 /* ---- what a descriptor declares ---- */
 
-/* y = x a, in f64 only: gradients dx += dy a, da += dy x. `overwrite` is what the last backward was given. */
-static bool overwrite[2];
+/* y = x a, in f64 only: gradients dx += dy a, da += dy x. `modes` are those of the last backward. */
+static tg_gradient_mode modes[2];
 
 static bool product_shape(tg_op_call *call)
 {
@@ -190,9 +190,9 @@ static void product_backward(const tg_op_call *call)
     for (int k = 0; k < 2; k++) {
         const double *other = tg_tensor_data(call->inputs[1 - k]);
         double *gradient = call->input_gradients[k];
-        overwrite[k] = call->overwrite[k];
+        modes[k] = call->gradient_modes[k];
         for (int64_t i = 0; gradient && i < tg_tensor_count(call->inputs[0]); i++) {
-            gradient[i] = (call->overwrite[k] ? 0 : gradient[i]) + dy[i] * other[i];
+            gradient[i] = (modes[k] == TG_GRADIENT_WRITE ? 0 : gradient[i]) + dy[i] * other[i];
         }
     }
 }
@@ -302,16 +302,17 @@ static void test_overwrite(void **state)
         tg_tape *tape = tg_tape_new(NULL, NULL);
         tg_tensor *x = leaf(tensor_f64(TG_SHAPE(1), (double[]){3})), *a = tensor_f64(TG_SHAPE(1), (double[]){5});
         assert_true(tg_backward(tape, product(tape, used, x, a), NULL));
-        assert_int_equal(overwrite[0], can);
-        assert_false(overwrite[1]);
+        assert_int_equal(modes[0], can ? TG_GRADIENT_WRITE : TG_GRADIENT_ADD);
+        assert_int_equal(modes[1], TG_GRADIENT_NONE);
         assert_true(tg_tensor_item(tg_tensor_grad(x), NULL) == 5);
         assert_int_equal(tg_tensor_grad_kind(a), TG_GRAD_NONE);
         assert_true(tg_backward(tape, product(tape, used, x, a), NULL));
-        assert_false(overwrite[0]);
+        assert_int_equal(modes[0], TG_GRADIENT_ADD);
         assert_true(tg_tensor_item(tg_tensor_grad(x), NULL) == 10);
         tg_tensor_zero_grad(x);
         assert_true(tg_backward(tape, product(tape, used, x, x), NULL));
-        assert_false(overwrite[0] || overwrite[1]);
+        assert_int_equal(modes[0], TG_GRADIENT_ADD);
+        assert_int_equal(modes[1], TG_GRADIENT_ADD);
         assert_true(tg_tensor_item(tg_tensor_grad(x), NULL) == 6);
         tg_tape_free(tape);
         tg_release(x);

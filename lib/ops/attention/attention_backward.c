@@ -27,7 +27,7 @@ static real *gradient_matrix(const attention *a, int input, int64_t batch, bool 
 {
     const tg_tensor *x = a->call->inputs[input], *q = a->call->inputs[0];
     real *gradient = a->call->input_gradients[input];
-    *is_new = gradient && a->call->overwrite[input] && tg_is_first_use(x, q, batch);
+    *is_new = gradient && writes_gradient(a->call, input) && tg_is_first_use(x, q, batch);
     return gradient ? gradient + tg_repeated_matrix_of(x, q, batch, true) : NULL;
 }
 

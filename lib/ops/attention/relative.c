@@ -131,7 +131,7 @@ void KERNEL(tg_relative_shift_backward)(const tg_op_call *call)
     shift r = shift_of(call->inputs[0], call->outputs[0]);
     r.wide = call->input_gradients[0];
     r.square = (real *)call->output_gradients[0];
-    r.overwrite = call->overwrite[0];
+    r.overwrite = writes_gradient(call, 0);
     run_to_wide(&r, call->inputs[0]->count);
 }
 

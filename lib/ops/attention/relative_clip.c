@@ -109,7 +109,7 @@ void KERNEL(tg_relative_spread_backward)(const tg_op_call *call)
     clipped r = clipped_of(call->inputs[0], call->outputs[0]);
     r.narrow = call->input_gradients[0];
     r.square = (real *)call->output_gradients[0];
-    r.overwrite = call->overwrite[0];
+    r.overwrite = writes_gradient(call, 0);
     run_clipped(&r, call->inputs[0]->count, collect);
 }
 
@@ -128,7 +128,7 @@ void KERNEL(tg_relative_collect_backward)(const tg_op_call *call)
     clipped r = clipped_of(call->outputs[0], call->inputs[0]);
     r.narrow = (real *)call->output_gradients[0];
     r.square = call->input_gradients[0];
-    r.overwrite = call->overwrite[0];
+    r.overwrite = writes_gradient(call, 0);
     run_clipped(&r, call->outputs[0]->count, spread);
 }
 

@@ -127,7 +127,7 @@ void KERNEL(tg_rotary_forward)(const tg_op_call *call)
 void KERNEL(tg_rotary_backward)(const tg_op_call *call)
 {
     if (call->inputs[0]->count > 0) {
-        rotate(call, call->output_gradients[0], call->input_gradients[0], -1, call->overwrite[0]);
+        rotate(call, call->output_gradients[0], call->input_gradients[0], -1, writes_gradient(call, 0));
     }
 }
 

@@ -63,7 +63,7 @@ void KERNEL(tg_dropout_forward)(const tg_op_call *call)
 /* The forward pass computed y = x m. */
 void KERNEL(tg_dropout_backward)(const tg_op_call *call)
 {
-    masked m = masked_of(call, call->output_gradients[0], call->input_gradients[0], call->overwrite[0]);
+    masked m = masked_of(call, call->output_gradients[0], call->input_gradients[0], writes_gradient(call, 0));
     tg_parallel_for(call->inputs[0]->count, TG_GRAIN, apply_mask, &m);
 }
 

@@ -276,7 +276,7 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
     l.y = tg_values(y);
     l.dy = call->output_gradients[0];
     for (int i = 0; i < call->input_count; i++) {
-        task t = {&l, l.kernels->gradient[i], call->input_gradients[i], sizeof(real), !call->overwrite[i]};
+        task t = {&l, l.kernels->gradient[i], call->input_gradients[i], sizeof(real), !writes_gradient(call, i)};
         const bool is_repeated = call->inputs[i]->count != y->count;
         if (call->op->passes_gradient >> i & 1 && (t.add || is_repeated)) {
             t.kernel = NULL; /* the gradient is dy itself */

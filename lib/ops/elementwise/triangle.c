@@ -72,7 +72,7 @@ void KERNEL(tg_triangle_backward)(const tg_op_call *call)
     const tg_shape shape = tg_shape_of(call->inputs[0]);
     int64_t strides[TG_MAX_RANK];
     tg_contiguous_strides(&shape, strides);
-    keep_triangle(call, strides, call->output_gradients[0], call->input_gradients[0], !call->overwrite[0]);
+    keep_triangle(call, strides, call->output_gradients[0], call->input_gradients[0], !writes_gradient(call, 0));
 }
 
 #ifdef TG_ONCE

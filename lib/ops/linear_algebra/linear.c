@@ -75,17 +75,18 @@ void KERNEL(tg_linear_backward)(const tg_op_call *call)
     m.dy = call->output_gradients[0];
     real *dx = call->input_gradients[0], *dweight = call->input_gradients[1];
     if (dx) {
-        const tg_gemm g = {m.rows, m.in, m.out, .lda = m.out, .ldb = m.in, .ldc = m.in, .add = !call->overwrite[0]};
+        const tg_gemm g = {
+            m.rows, m.in, m.out, .lda = m.out, .ldb = m.in, .ldc = m.in, .add = !writes_gradient(call, 0)};
         gemm(&g, m.dy, tg_values(call->inputs[1]), dx);
     }
     if (dweight) {
         const tg_gemm g = {m.out,        m.in,        m.rows,      .transpose_a = true,
-                           .lda = m.out, .ldb = m.in, .ldc = m.in, .add = !call->overwrite[1]};
+                           .lda = m.out, .ldb = m.in, .ldc = m.in, .add = !writes_gradient(call, 1)};
         gemm(&g, m.dy, tg_values(call->inputs[0]), dweight);
     }
     m.dbias = m.bias ? call->input_gradients[2] : NULL;
     if (m.dbias) {
-        if (call->overwrite[2]) {
+        if (writes_gradient(call, 2)) {
             memset(m.dbias, 0, (size_t)m.out * sizeof(real));
         }
         tg_parallel_for(m.out, 1 + TG_GRAIN / (m.rows + 1), add_to_bias, &m);

@@ -197,13 +197,13 @@ void KERNEL(tg_matmul_backward)(const tg_op_call *call)
         tg_gemm g = {
             p.c.rows, p.a.columns, p.c.columns, .lda = p.c.distance, .ldb = p.b.distance, .ldc = p.da.distance};
         g.b_layout = p.b.transposed ? TG_ROW_MAJOR : TG_TRANSPOSED;
-        multiply_all(&(products){&p, g, dc, b, da, &p.c, &p.b, &p.da, .overwrite = call->overwrite[0]});
+        multiply_all(&(products){&p, g, dc, b, da, &p.c, &p.b, &p.da, .overwrite = writes_gradient(call, 0)});
     }
     if (db) {
         tg_gemm g = {p.a.columns,         p.c.columns,         p.c.rows,
                      .lda = p.a.distance, .ldb = p.c.distance, .ldc = p.db.distance};
         g.transpose_a = !p.a.transposed;
-        multiply_all(&(products){&p, g, a, dc, db, &p.a, &p.c, &p.db, .overwrite = call->overwrite[1]});
+        multiply_all(&(products){&p, g, a, dc, db, &p.a, &p.c, &p.db, .overwrite = writes_gradient(call, 1)});
     }
 }
 

@@ -156,8 +156,8 @@ void KERNEL(tg_cosine_similarity_backward)(const tg_op_call *call)
     c.dy = call->output_gradients[0];
     c.dx[0] = call->input_gradients[0];
     c.dx[1] = call->input_gradients[1];
-    c.overwrite[0] = call->overwrite[0];
-    c.overwrite[1] = call->overwrite[1];
+    c.overwrite[0] = writes_gradient(call, 0);
+    c.overwrite[1] = writes_gradient(call, 1);
     tg_parallel_for(c.walk.count, 1 + TG_GRAIN / 4 / (c.axis.size + 1), similarity_gradients, &c);
 }
 

@@ -169,7 +169,7 @@ void KERNEL(tg_cross_entropy_backward)(const tg_op_call *call)
     tg_cross_entropy_rows r = rows_of(call);
     r.dy = call->output_gradients[0];
     r.dx = call->input_gradients[0];
-    r.overwrite = call->overwrite[0];
+    r.overwrite = writes_gradient(call, 0);
     tg_parallel_for(call->inputs[1]->count, 1 + TG_GRAIN / 8 / (r.classes + 1),
                     KERNEL(tg_cross_entropy_gradient_of_rows), &r);
 }

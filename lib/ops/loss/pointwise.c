@@ -96,7 +96,7 @@ void KERNEL(tg_loss_backward)(const tg_op_call *call)
         if (call->input_gradients[i]) {
             l.kernel = l.elements.kernels->gradient[i];
             l.dx = call->input_gradients[i];
-            l.overwrite = call->overwrite[i];
+            l.overwrite = writes_gradient(call, i);
             tg_parallel_for(l.count, TG_GRAIN, find_gradients, &l);
         }
     }

@@ -228,11 +228,11 @@ void KERNEL(tg_layer_norm_backward)(const tg_op_call *call)
     norm n = norm_of(call);
     n.dy = call->output_gradients[0];
     n.dx = call->input_gradients[0];
-    n.overwrite = call->overwrite[0];
+    n.overwrite = writes_gradient(call, 0);
     n.scratch = call->input_gradients[1] || call->input_gradients[2] ? call->scratch : NULL;
     tg_parallel_for(ROW_CHUNKS, 1 + TG_GRAIN / 4 * ROW_CHUNKS / (n.count * n.width + 1), gradient_of_chunks, &n);
-    add_chunks(&n, 0, call->input_gradients[1], call->overwrite[1]);
-    add_chunks(&n, n.width, call->input_gradients[2], call->overwrite[2]);
+    add_chunks(&n, 0, call->input_gradients[1], writes_gradient(call, 1));
+    add_chunks(&n, n.width, call->input_gradients[2], writes_gradient(call, 2));
 }
 
 #ifdef TG_ONCE

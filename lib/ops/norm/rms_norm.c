@@ -90,12 +90,12 @@ void KERNEL(tg_rms_norm_backward)(const tg_op_call *call)
     n.dy = call->output_gradients[0];
     n.dx = call->input_gradients[0];
     n.dweight = call->input_gradients[1];
-    n.overwrite = call->overwrite[0];
+    n.overwrite = writes_gradient(call, 0);
     if (n.dx) {
         tg_parallel_for(n.count, 1 + TG_GRAIN / 4 / n.width, gradient_of_rows, &n);
     }
     if (n.dweight) {
-        if (call->overwrite[1]) {
+        if (writes_gradient(call, 1)) {
             memset(n.dweight, 0, (size_t)n.width * sizeof(real));
         }
         tg_parallel_for(n.width, 1 + TG_GRAIN / (n.count + 1), gradient_of_columns, &n);

@@ -203,7 +203,7 @@ static void over_lines(const tg_op_call *call, row_body *row, strip_body *strip,
     const tg_tensor *x = call->inputs[0];
     int axis = *(const int *)call->attributes;
     lines a = {row, strip, tg_values(x),           tg_values(call->outputs[0]),
-               dy,  out,   split_at_axis(x, axis), dy && call->overwrite[0]};
+               dy,  out,   split_at_axis(x, axis), dy && writes_gradient(call, 0)};
     if (x->count > 0) {
         tg_parallel_for(x->count / a.axis.size, 1 + TG_GRAIN / 8 / a.axis.size, some_lines, &a);
     }

@@ -64,7 +64,7 @@ void KERNEL(tg_cumsum_forward)(const tg_op_call *call)
 /* The forward pass computed y_i = sum_(j<=i) x_j. */
 void KERNEL(tg_cumsum_backward)(const tg_op_call *call)
 {
-    over_lines(call, call->output_gradients[0], call->input_gradients[0], call->overwrite[0], true);
+    over_lines(call, call->output_gradients[0], call->input_gradients[0], writes_gradient(call, 0), true);
 }
 
 #ifdef TG_ONCE

@@ -135,7 +135,7 @@ static void visit_tiles(const tg_outputs *o, int64_t first, int64_t length, tg_a
                    .outer = by_columns ? &r->reduced : &r->kept,
                    .is_backward = scale,
                    .reads_x = !scale || r->reducer->reads_x,
-                   .writes_in_place = !scale || r->call->overwrite[0],
+                   .writes_in_place = !scale || writes_gradient(r->call, 0),
                    .buffer = buffer};
     const bool has_type = r->dtype == real_dtype || (r->dtype == TG_U8 && r->reducer->reads_bytes);
     l.is_in_place = !l.reads_x || (!r->part && has_type && tg_walk_stride(l.inner) == 1);

@@ -128,7 +128,7 @@ static void spread_groups(void *context, int64_t begin, int64_t end)
 {
     const topk_loop *loop = context;
     const topk_lines *n = &loop->n;
-    const int64_t inner = n->x.inner, zeroed = loop->call->overwrite[0] ? n->x.size : 0;
+    const int64_t inner = n->x.inner, zeroed = writes_gradient(loop->call, 0) ? n->x.size : 0;
     for (int64_t group = begin; group < end; group++) {
         const topk_group g = group_at(n, group);
         real *dx = (real *)loop->call->input_gradients[0] + g.x;

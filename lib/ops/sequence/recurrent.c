@@ -181,20 +181,19 @@ static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
     layer l = layer_of(call, cell);
     const int64_t H = l.H, count = l.B * l.panels * l.panel;
     void *const *gradients = call->input_gradients;
-    const bool *overwrite = call->overwrite;
     l.dh = l.matrix + cell->gates * l.panels * l.panel * H;
     l.dc = l.dh + count;
     l.db = l.dc + count;
     l.dstates = call->output_gradients[0];
     l.da = gradients[RECURRENT_INPUTS];
-    if (cell == &lstm_cell && l.da && overwrite[RECURRENT_INPUTS]) {
+    if (cell == &lstm_cell && l.da && writes_gradient(call, RECURRENT_INPUTS)) {
         l.db = l.da; /* they are equal */
         l.da = NULL;
     }
-    l.overwrite = overwrite[RECURRENT_INPUTS];
+    l.overwrite = writes_gradient(call, RECURRENT_INPUTS);
     const recurrent_attributes *at = call->attributes;
     l.dbias = at->bias ? gradients[at->bias] : NULL;
-    if (l.dbias && overwrite[at->bias]) {
+    if (l.dbias && writes_gradient(call, at->bias)) {
         memset(l.dbias, 0, (size_t)(cell->gates * H) * sizeof(real));
     }
     memset(l.dh, 0, (size_t)(2 * count) * sizeof(real));
@@ -207,13 +206,13 @@ static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
     }
     if (gradients[RECURRENT_STATE]) {
         tg_parallel_for(l.blocks, layer_grain_of(&l), first_state_blocks, &l);
-        add_blocks(&l, l.dh, overwrite[RECURRENT_STATE], gradients[RECURRENT_STATE]);
+        add_blocks(&l, l.dh, writes_gradient(call, RECURRENT_STATE), gradients[RECURRENT_STATE]);
     }
     if (cell == &lstm_cell) {
-        add_blocks(&l, l.dc, overwrite[RECURRENT_CELL], gradients[RECURRENT_CELL]);
+        add_blocks(&l, l.dc, writes_gradient(call, RECURRENT_CELL), gradients[RECURRENT_CELL]);
     }
     if (gradients[RECURRENT_WEIGHT]) {
-        add_weight_gradient(&l, overwrite[RECURRENT_WEIGHT], gradients[RECURRENT_WEIGHT]);
+        add_weight_gradient(&l, writes_gradient(call, RECURRENT_WEIGHT), gradients[RECURRENT_WEIGHT]);
     }
 }
 

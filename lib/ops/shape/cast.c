@@ -49,7 +49,7 @@ void KERNEL(tg_cast_forward)(const tg_op_call *call)
 void KERNEL(tg_cast_backward)(const tg_op_call *call)
 {
     conversion c = {call->input_gradients[0], real_dtype, call->output_gradients[0], tg_dtype_of(call->outputs[0]),
-                    !call->overwrite[0]};
+                    !writes_gradient(call, 0)};
     tg_parallel_for(call->outputs[0]->count, TG_GRAIN, convert_range, &c);
 }
 

@@ -41,7 +41,7 @@ static void join(const tg_op_call *call, bool backward)
                          to_dx = tg_strided_of(&shape, own_strides, y_strides);
         if (!backward) {
             tg_strided_copy(&to_y, size, part, tg_values(x));
-        } else if (call->input_gradients[k] && call->overwrite[k]) {
+        } else if (call->input_gradients[k] && writes_gradient(call, k)) {
             tg_strided_copy(&to_dx, size, call->input_gradients[k], part);
         } else if (call->input_gradients[k]) {
             tg_strided_add(&to_dx, real_dtype, call->input_gradients[k], part);

@@ -35,12 +35,12 @@ static void add_gradients(const tg_op_call *call, picks p)
     const real *dy = call->output_gradients[0];
     const tg_tensor *source = call->inputs[2];
     real *dx = call->input_gradients[0], *ds = call->input_gradients[2];
-    if (dx && call->overwrite[0]) {
+    if (dx && writes_gradient(call, 0)) {
         tg_copy_values(dx, dy, call->outputs[0]->count, sizeof(real));
     } else if (dx) {
         tg_add_values(dx, dy, call->outputs[0]->count, real_dtype);
     }
-    if (ds && call->overwrite[2]) {
+    if (ds && writes_gradient(call, 2)) {
         if (p.rows.count * p.length < source->count) {
             tg_zero_values(ds, source->count, sizeof *ds);
         }

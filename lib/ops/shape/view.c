@@ -32,13 +32,13 @@ void KERNEL(tg_view_backward)(const tg_op_call *call)
     int64_t strides[TG_MAX_RANK];
     for (int axis = 0; axis < y->rank; axis++) {
         if (y->shape[axis] > 1 && v->strides[axis] == 0) {
-            KERNEL(tg_sum_repeated)(&shape, v->strides, NULL, dy, call->overwrite[0], dx);
+            KERNEL(tg_sum_repeated)(&shape, v->strides, NULL, dy, writes_gradient(call, 0), dx);
             return;
         }
     }
     tg_contiguous_strides(&shape, strides);
     tg_strided s = tg_strided_of(&shape, v->strides, strides);
-    if (!call->overwrite[0]) {
+    if (!writes_gradient(call, 0)) {
         tg_strided_add(&s, real_dtype, dx + v->offset, dy);
         return;
     }
