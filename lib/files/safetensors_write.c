@@ -345,7 +345,7 @@ static bool add_rows(const tg_safetensors_writer *w, const char *path, const pla
 
 char *tg_safetensors_write_bytes(tg_safetensors_writer *w, int64_t *size, tg_error *error)
 {
-    tg_text_buffer text = {.text = NULL};
+    tg_text_buffer text = {0};
     tg_file_writer file;
     plan own;
     bool is_ready = prepare(w, true, &text, &own, error);
@@ -369,7 +369,7 @@ char *tg_safetensors_write_bytes(tg_safetensors_writer *w, int64_t *size, tg_err
 bool tg_safetensors_write_together(tg_safetensors_writer *w, const char *path, const tg_checkpoint_group *group,
                                    tg_error *error)
 {
-    tg_text_buffer text = {.text = NULL};
+    tg_text_buffer text = {0};
     tg_file_writer file;
     tg_error local = TG_NO_ERROR;
     plan own = {.data = 0}, first;

@@ -78,8 +78,8 @@ static bool refuses(tg_tape *tape, const sample *s, int faulty, int fault)
     if (is_refused && !is_from_getter &&
         (!is_expected || (!has_list && has_number(error->text)) ||
          (fault != HAS_WRONG_DTYPE && !has_list && !strstr(error->text, "argument")))) {
-        fail_msg("%s %s, input %d, fault %d: %d \"%s\"", s->row->op, s->variant ? s->variant : "", faulty, fault,
-                 (int)error->code, error->text);
+        fail_msg("%s %s, input %d, fault %d: %d \"%s\"", s->row->op, s->variant, faulty, fault, (int)error->code,
+                 error->text);
     }
     clear_tape_error(tape);
     tg_tape_reset(tape);
