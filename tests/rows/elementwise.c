@@ -7,6 +7,7 @@
 
 #include <float.h>
 
+/* Defines OP_formula, and for it the functions OP_value and OP_slope. */
 #define FORMULA(op, value_of, slope_of)                                       \
     static quantity op##_value(const double *in, const double *number)        \
     {                                                                         \

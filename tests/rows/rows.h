@@ -7,8 +7,9 @@
  *   bench, torch           tests/bench: the time beside torch
  *   weight                 tests/programs: random programs of many ops
  *
- * The inputs are x, or a, b and c; the options are the numbers p and q. A row without `torch` is a sample alone: the
- * op's other tests are in files of their own.
+ * The inputs are x, or a, b and c; the options are the numbers p and q, each of any kind. The terms of a formula are
+ * explained in tests/reference/reference.h. A row without `torch` is a sample alone: the op's other tests are in files
+ * of their own.
  */
 #ifndef TG_TESTS_ROWS_H
 #define TG_TESTS_ROWS_H
