@@ -16,6 +16,7 @@
 #include <tapegrad/ops.h>
 #include <tapegrad/losses.h>
 #include <tapegrad/conv.h>
+#include <tapegrad/grad.h>
 #include <tapegrad/gradcheck.h>
 #include <tapegrad/params.h>
 #include <tapegrad/optim.h>

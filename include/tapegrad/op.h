@@ -195,6 +195,16 @@ struct tg_op {
      * 0 are excluded. */
     uint32_t passes_gradient;
 
+    /* the gradient of the inputs, written in ops, for gradients of gradients (tapegrad/grad.h); NULL: the op has none.
+     * It sets dx[i], the gradient of input i, for each i whose call->gradient_modes[i] is not TG_GRADIENT_NONE. All dx
+     * are NULL before, which means zero. dy[k] is the gradient of output k, and NULL for an output that the result does
+     * not depend on. dx[i] may also have the shape to which input i was broadcast: it is then added up.
+     *
+     * It reads the attributes, the mode and the saved memory of the call, and of inputs and outputs only those values
+     * that backward reads: others may have changed. Errors stay in the tape, as those of every op, so it checks
+     * nothing. */
+    void (*differentiate)(tg_tape *tape, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx);
+
     /* private: bit mask of the inputs that are tables, of which the op reads only those rows that the ids of the input
      * before name */
     uint32_t lookups;

@@ -137,7 +137,8 @@ static void run_record(const tg_pass *pass, tg_record *record)
     for (int i = 0; i < record->output_count; i++) {
         tg_tensor *y = call.outputs[i];
         call.output_gradients[i] = y->adjoint;
-        if (y->gradient && y->adjoint) {
+        if (y->gradient && y->adjoint &&
+            (!pass->targets || tg_find_tensor(pass->targets, pass->target_count, y) >= 0)) {
             keep_gradient(y, y->adjoint);
         }
     }
@@ -265,36 +266,49 @@ static bool backward_of_leaf(tg_tape *t, tg_tensor *leaf, const tg_tensor *gradi
     return reserved || tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory");
 }
 
+static bool check_backwards(tg_tape *t, const char *call)
+{
+    return t->max_backwards == 0 || t->backwards < t->max_backwards ||
+           tg_tape_fail(t, TG_ERROR_STATE, call,
+                        "%lld backwards since the last reset, and the tape keeps the records of all; begin each "
+                        "step with tg_tape_reset (tg_tape_config.max_backwards)",
+                        (long long)t->backwards);
+}
+
+bool tg_run_backward(tg_pass *pass, const tg_backward_config *config)
+{
+    tg_tape *t = pass->tape;
+    if (!check_backwards(t, pass->call)) {
+        return false;
+    }
+    pass->spans_left = t->spans.count;
+    /* The second pass uses blocks that the plan returns to the pool. */
+    tg_pool_hold(t->pool, true);
+    bool planned = tg_plan_backward(pass);
+    if (planned) {
+        run(pass, config);
+        t->backwards += !config->retain_graph;
+        tg_pool_give(t->pool, pass->scratch);
+    }
+    tg_pool_hold(t->pool, false);
+    return planned;
+}
+
 bool tg_backward(tg_tape *t, tg_tensor *y, const tg_backward_config *given)
 {
     tg_backward_config config = given ? *given : tg_backward_config_default();
     if (!tg_tape_expect_config(t, "backward", given, mark) || !check_result(t, y, config.gradient)) {
         return false;
     }
-    if (t->max_backwards > 0 && t->backwards >= t->max_backwards) {
-        return tg_tape_fail(t, TG_ERROR_STATE, "backward",
-                            "%lld backwards since the last reset, and the tape keeps the records of all; begin each "
-                            "step with tg_tape_reset (tg_tape_config.max_backwards)",
-                            (long long)t->backwards);
-    }
     if (y->node < 0) {
-        bool added = backward_of_leaf(t, y, config.gradient);
+        bool added = check_backwards(t, "backward") && backward_of_leaf(t, y, config.gradient);
         if (added && config.on_gradient) {
             config.on_gradient(config.context, y);
         }
         return added;
     }
-    tg_pass pass = {.tape = t, .result = y, .spans_left = t->spans.count};
-    /* The second pass uses blocks that the plan returns to the pool. */
-    tg_pool_hold(t->pool, true);
-    bool planned = tg_plan_backward(&pass);
-    if (planned) {
-        run(&pass, &config);
-        t->backwards += !config.retain_graph;
-        tg_pool_give(t->pool, pass.scratch);
-    }
-    tg_pool_hold(t->pool, false);
-    return planned;
+    tg_pass pass = {.call = "backward", .tape = t, .result = y};
+    return tg_run_backward(&pass, &config);
 }
 
 bool tg_retain_grad(tg_tape *t, tg_tensor *x)

@@ -35,9 +35,8 @@ static bool matters(const tg_tape *t, const tg_record *record)
 
 /* ---- checks ---- */
 
-/* Checks that no value that backward reads was modified after forward (tg_op.backward_ignores_inputs). Values that were
- * dropped will be computed again. */
-static bool check_versions(tg_tape *t, const tg_record *record)
+/* Values that were dropped will be computed again. */
+bool tg_check_versions(tg_tape *t, const char *call, const tg_record *record)
 {
     const tg_op *op = record->op;
     if ((op->backward_ignores_inputs & op->backward_ignores_outputs) == TG_OP_ALL) {
@@ -51,7 +50,7 @@ static bool check_versions(tg_tape *t, const tg_record *record)
         if (!tg_backward_ignores(record, i) && !tg_is_dropped(tensors[i]) &&
             tg_storage_version(tensors[i]) != states[i].version) {
             return tg_tape_fail(
-                t, TG_ERROR_STATE, "backward",
+                t, TG_ERROR_STATE, call,
                 "%s %d of '%s' was changed in place after it was recorded (version %llu then, %llu now); "
                 "change a copy, or change it after backward",
                 output ? "output" : "input", number, op->name, (unsigned long long)states[i].version,
@@ -61,20 +60,23 @@ static bool check_versions(tg_tape *t, const tg_record *record)
     return true;
 }
 
-static bool check_record(tg_tape *t, const tg_record *record)
+bool tg_check_unfreed(tg_tape *t, const char *call, const tg_record *record)
 {
-    if (record->freed) {
-        return tg_tape_fail(
-            t, TG_ERROR_STATE, "backward",
-            "an earlier backward has freed the record of '%s'; set retain_graph in every backward but the last",
-            record->op->name);
-    }
+    return !record->freed ||
+           tg_tape_fail(
+               t, TG_ERROR_STATE, call,
+               "an earlier backward has freed the record of '%s'; set retain_graph in every backward but the last",
+               record->op->name);
+}
+
+static bool check_record(const tg_pass *pass, const tg_record *record)
+{
     if (!record->kernels->backward) {
         bool f64 = record->kernels == tg_op_kernels_of(record->op, true);
-        return tg_tape_fail(t, TG_ERROR_DTYPE, "backward", "'%s' has no gradient for %s", record->op->name,
+        return tg_tape_fail(pass->tape, TG_ERROR_DTYPE, pass->call, "'%s' has no gradient for %s", record->op->name,
                             f64 ? "f64" : "f32");
     }
-    return true;
+    return tg_check_unfreed(pass->tape, pass->call, record);
 }
 
 /* Returns whether the gradient of both inputs is dy. The library's kernel for that, a sum's, visits the inputs in
@@ -198,11 +200,11 @@ static bool plan_inputs(const tg_pass *pass, tg_record *record)
         gradients[i] = NULL;
         plans[i] = TG_PLAN_NONE;
         if (is_leaf && states[i].version < x->storage->first_version) {
-            return tg_tape_fail(t, TG_ERROR_STATE, "backward",
+            return tg_tape_fail(t, TG_ERROR_STATE, pass->call,
                                 "input %d of '%s' was resized after it was recorded; run backward before the resize", i,
                                 record->op->name);
         }
-        if (states[i].requires_grad && x->requires_grad &&
+        if (states[i].requires_grad && x->requires_grad && tg_is_wanted(pass, x) &&
             !(is_leaf ? plan_leaf(pass, record, i, x, &plans[i]) : plan_result(pass, record, i, x, &plans[i]))) {
             return false;
         }
@@ -257,7 +259,7 @@ bool tg_plan_backward(tg_pass *pass)
 {
     tg_tape *t = pass->tape;
     if (!begin(pass)) {
-        return tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory");
+        return tg_tape_fail(t, TG_ERROR_MEMORY, pass->call, "out of memory");
     }
     for (int32_t k = pass->result->node; k >= 0; k--) {
         tg_record *record = &t->records[k];
@@ -266,10 +268,10 @@ bool tg_plan_backward(tg_pass *pass)
             continue;
         }
         /* the versions come last, because a record may read the gradient of a leaf to which it contributes */
-        if ((t->spans.count > 0 && !tg_spans_plan(pass, k)) || !check_record(t, record) || !plan_inputs(pass, record) ||
-            !check_versions(t, record)) {
+        if ((t->spans.count > 0 && !tg_spans_plan(pass, k)) || !check_record(pass, record) ||
+            !plan_inputs(pass, record) || !tg_check_versions(t, pass->call, record)) {
             /* a more precise error stays, because it is the first */
-            tg_tape_fail(t, TG_ERROR_MEMORY, "backward", "out of memory for the gradients of '%s'", record->op->name);
+            tg_tape_fail(t, TG_ERROR_MEMORY, pass->call, "out of memory for the gradients of '%s'", record->op->name);
             abandon(pass);
             return false;
         }

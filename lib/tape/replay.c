@@ -49,7 +49,7 @@ static bool check_inputs(const tg_pass *pass)
             const tg_tensor *x = tg_record_inputs(t, record)[i];
             uint64_t version = t->states[record->first_tensor + (size_t)i].version;
             if (!tg_is_dropped(x) && tg_storage_version(x) != version) {
-                return tg_tape_fail(t, TG_ERROR_STATE, "backward",
+                return tg_tape_fail(t, TG_ERROR_STATE, pass->call,
                                     "input %d of '%s' was changed in place after it was recorded (version %llu then, "
                                     "%llu now), and activation_checkpoint_end lets backward compute the call again; "
                                     "change a copy, or change it after backward",
@@ -77,7 +77,7 @@ static bool take_blocks(const tg_pass *pass)
         block->memory = block->base_input < 0 ? tg_pool_take(t->pool, block->bytes) : NULL;
         if (block->base_input < 0 && !block->memory) {
             return_blocks(pass, i);
-            return tg_tape_fail(t, TG_ERROR_MEMORY, "backward",
+            return tg_tape_fail(t, TG_ERROR_MEMORY, pass->call,
                                 "out of memory for the values of an activation checkpoint");
         }
     }

@@ -42,6 +42,7 @@ typedef struct tg_record {
     uint8_t output_count;
     bool training;
     bool planned;      /* whether the backward in progress runs the record */
+    bool on_path;      /* whether the gradients of its targets go through the record (paths.c) */
     bool overwrites;   /* whether its backward kernel may overwrite uninitialized gradients */
     bool reproducible; /* whether its products are */
     bool freed;        /* whether an earlier backward has freed `saved` */

@@ -6,6 +6,102 @@
 #include "math/remainder.h"
 #include "ops/elementwise/elementwise_real.h"
 
+#ifdef TG_ONCE
+#include "ops/differentiate.h"
+
+/* ---- gradients in ops: of a broadcast input in the shape of y (tg_op.differentiate) ---- */
+
+static void differentiate_add(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    (void)t;
+    (void)call;
+    dx[0] = dx[1] = dy[0];
+}
+
+static void differentiate_sub(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = dy[0];
+    dx[1] = tg_wants(call, 1) ? tg_neg(t, dy[0]) : NULL;
+}
+
+static void differentiate_mul(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_wants(call, 0) ? tg_mul(t, dy[0], call->inputs[1]) : NULL;
+    dx[1] = tg_wants(call, 1) ? tg_mul(t, dy[0], call->inputs[0]) : NULL;
+}
+
+static void differentiate_div(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *b = call->inputs[1], *da = tg_div(t, dy[0], b);
+    dx[0] = da;
+    dx[1] = tg_wants(call, 1) ? tg_neg(t, tg_mul(t, da, call->outputs[0])) : NULL;
+}
+
+static void differentiate_pow(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *a = call->inputs[0], *b = call->inputs[1], *zero = tg_full(t, tg_dtype_of(a), TG_SCALAR, 0);
+    if (tg_wants(call, 0)) {
+        tg_tensor *da = tg_mul(t, dy[0], tg_mul(t, b, tg_pow(t, a, tg_add_scalar(t, b, -1))));
+        dx[0] = tg_where(t, tg_eq(t, b, zero), zero, da);
+    }
+    if (tg_wants(call, 1)) {
+        tg_tensor *is_flat = tg_logical_and(t, tg_eq(t, a, zero), tg_ge(t, b, zero));
+        dx[1] = tg_where(t, is_flat, zero, tg_mul(t, dy[0], tg_mul(t, call->outputs[0], tg_log(t, a))));
+    }
+}
+
+static void differentiate_pow_scalar(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const double b = ((const tg_numbers *)call->attributes)->p;
+    if (b != 0) {
+        dx[0] = tg_mul(t, dy[0], tg_mul_scalar(t, tg_pow_scalar(t, call->inputs[0], b - 1), b));
+    }
+}
+
+/* Returns the part of dy that `value` gets in a maximum with `other` (share, below). */
+static tg_tensor *share_in_ops(tg_tape *t, tg_tensor *dy, tg_tensor *value, tg_tensor *other)
+{
+    tg_tensor *half = tg_where(t, tg_eq(t, value, other), tg_mul_scalar(t, dy, 0.5), dy);
+    return tg_where_true(t, tg_logical_not(t, tg_lt(t, value, other)), half);
+}
+
+static void differentiate_maximum(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *a = call->inputs[0], *b = call->inputs[1];
+    dx[0] = tg_wants(call, 0) ? share_in_ops(t, dy[0], a, b) : NULL;
+    dx[1] = tg_wants(call, 1) ? share_in_ops(t, dy[0], b, a) : NULL;
+}
+
+static void differentiate_minimum(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *a = call->inputs[0], *b = call->inputs[1];
+    dx[0] = tg_wants(call, 0) ? share_in_ops(t, dy[0], b, a) : NULL;
+    dx[1] = tg_wants(call, 1) ? share_in_ops(t, dy[0], a, b) : NULL;
+}
+
+static void differentiate_remainder(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = dy[0];
+    if (tg_wants(call, 1)) {
+        dx[1] = tg_neg(t, tg_mul(t, dy[0], tg_floor(t, tg_div(t, call->inputs[0], call->inputs[1]))));
+    }
+}
+
+static void differentiate_clamp_tensor(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *x = call->inputs[0], *low = call->inputs[1], *high = call->inputs[2];
+    const bool has_high = ((const tg_numbers *)call->attributes)->p != 0;
+    dx[0] = tg_where_true(t, tg_logical_and(t, tg_ge(t, x, low), tg_le(t, x, high)), dy[0]);
+    if (tg_wants(call, 1)) {
+        tg_tensor *below = tg_lt(t, x, low);
+        dx[1] = tg_where_true(t, has_high ? tg_logical_and(t, below, tg_lt(t, low, high)) : below, dy[0]);
+    }
+    if (tg_wants(call, 2)) {
+        dx[2] = tg_where_true(t, tg_logical_or(t, tg_gt(t, x, high), tg_lt(t, high, low)), dy[0]);
+    }
+}
+#endif
+
 /* The gradient kernel of an input that is added to others. */
 static void pass_gradient(const tg_chunk *k)
 {
@@ -20,8 +116,9 @@ static inline real add_value(real a, real b)
 
 TG_LOOP(add_value_loop, add_value(a[i], b[i]));
 TG_FUNCTION_OF_TWO(tg_add, tg_add_op, add_value_loop, pass_gradient, pass_gradient, .op.name = "add",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
-                   .op.backward_ignores_outputs = TG_OP_ALL, .op.passes_gradient = 3);
+                   .op.differentiate = differentiate_add, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL,
+                   .op.passes_gradient = 3);
 
 /* y = a - b, da += dy, db += -dy */
 static inline real sub_value(real a, real b)
@@ -37,8 +134,9 @@ static inline real sub_gradient_b(real dy)
 TG_LOOP(sub_value_loop, sub_value(a[i], b[i]));
 TG_LOOP(sub_gradient_b_loop, sub_gradient_b(dy[i]));
 TG_FUNCTION_OF_TWO(tg_sub, tg_sub_op, sub_value_loop, pass_gradient, sub_gradient_b_loop, .op.name = "sub",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
-                   .op.backward_ignores_outputs = TG_OP_ALL, .op.passes_gradient = 1);
+                   .op.differentiate = differentiate_sub, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL,
+                   .op.passes_gradient = 1);
 
 /* y = a b, da += dy b, db += dy a */
 static inline real mul_value(real a, real b)
@@ -60,7 +158,8 @@ TG_LOOP(mul_value_loop, mul_value(a[i], b[i]));
 TG_LOOP(mul_gradient_a_loop, mul_gradient_a(b[i], dy[i]));
 TG_LOOP(mul_gradient_b_loop, mul_gradient_b(a[i], dy[i]));
 TG_FUNCTION_OF_TWO(tg_mul, tg_mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop, .op.name = "mul",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_mul, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = a / b, da += dy / b, db += -dy y / b */
 static inline real div_value(real a, real b)
@@ -82,7 +181,8 @@ TG_LOOP(div_value_loop, div_value(a[i], b[i]));
 TG_LOOP(div_gradient_a_loop, div_gradient_a(b[i], dy[i]));
 TG_LOOP(div_gradient_b_loop, div_gradient_b(b[i], y[i], dy[i]));
 TG_FUNCTION_OF_TWO(tg_div, tg_div_op, div_value_loop, div_gradient_a_loop, div_gradient_b_loop, .op.name = "div",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = 1);
+                   .op.differentiate = differentiate_div, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_inputs = 1);
 
 /* y = a^b, da += dy (b a^(b-1)), db += dy (y log a). As in torch, da is 0 where b = 0, and db where a = 0 and
  * b >= 0. */
@@ -100,7 +200,7 @@ TG_LOOP(pow_value_loop, TYPED(tg_pow)(a[i], b[i]));
 TG_LOOP(pow_gradient_a_loop, pow_gradient_a(a[i], b[i], dy[i]));
 TG_LOOP(pow_gradient_b_loop, pow_gradient_b(a[i], b[i], y[i], dy[i]));
 TG_FUNCTION_OF_TWO(tg_pow, tg_pow_op, pow_value_loop, pow_gradient_a_loop, pow_gradient_b_loop, .op.name = "pow",
-                   .op.shape = tg_elementwise_shape);
+                   .op.differentiate = differentiate_pow, .op.shape = tg_elementwise_shape);
 
 /* The same if b is a number: the powers that torch computes by multiplication or a square root, which differs from pow
  * for -inf and -0. */
@@ -142,8 +242,8 @@ static void pow_scalar_gradient_loop(const tg_chunk *k)
 }
 
 TG_ELEMENTWISE(tg_pow_scalar_op, tg_elementwise_levels, pow_scalar_value_loop, pow_scalar_gradient_loop, NULL, NULL,
-               .op.name = "pow_scalar", .op.shape = tg_elementwise_shape, .op.input_names = {"x"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+               .op.name = "pow_scalar", .op.differentiate = differentiate_pow_scalar, .op.shape = tg_elementwise_shape,
+               .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_pow_scalar(tg_tape *t, tg_tensor *x, double value)
@@ -183,7 +283,8 @@ static inline real maximum_value(real a, real b)
 
 TG_LOOP(maximum_value_loop, maximum_value(a[i], b[i]));
 TG_FUNCTION_OF_TWO(tg_maximum, tg_maximum_op, maximum_value_loop, maximum_gradient_a_loop, maximum_gradient_b_loop,
-                   .op.name = "maximum", .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.name = "maximum", .op.differentiate = differentiate_maximum, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = min(a, b). dy goes to the smaller input: the gradients of maximum, exchanged. */
 static inline real minimum_value(real a, real b)
@@ -193,7 +294,8 @@ static inline real minimum_value(real a, real b)
 
 TG_LOOP(minimum_value_loop, minimum_value(a[i], b[i]));
 TG_FUNCTION_OF_TWO(tg_minimum, tg_minimum_op, minimum_value_loop, maximum_gradient_b_loop, maximum_gradient_a_loop,
-                   .op.name = "minimum", .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.name = "minimum", .op.differentiate = differentiate_minimum, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = a - b floor(a/b), da += dy, db += -dy floor(a/b). The sign is that of b, as in Python. */
 static void remainder_value_loop(const tg_chunk *k)
@@ -211,7 +313,8 @@ static inline real remainder_gradient_b(real a, real b, real y, real dy)
 
 TG_LOOP(remainder_gradient_b_loop, remainder_gradient_b(a[i], b[i], y[i], dy[i]));
 TG_FUNCTION_OF_TWO(tg_remainder, tg_remainder_op, remainder_value_loop, pass_gradient, remainder_gradient_b_loop,
-                   .op.name = "remainder", .op.shape = tg_elementwise_shape, .op.passes_gradient = 1);
+                   .op.name = "remainder", .op.differentiate = differentiate_remainder,
+                   .op.shape = tg_elementwise_shape, .op.passes_gradient = 1);
 
 /* ---- clamp ---- */
 
@@ -242,8 +345,8 @@ static bool clamp_shape(tg_op_call *call)
 TG_LOOP(clamp_value_loop, clamp_value(a[i], p, q));
 TG_LOOP(clamp_gradient_loop, clamp_gradient(a[i], dy[i], p, q));
 TG_ELEMENTWISE(tg_clamp_op, tg_elementwise_levels, clamp_value_loop, clamp_gradient_loop, NULL, NULL,
-               .op.name = "clamp", .op.shape = clamp_shape, .op.input_names = {"x"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+               .op.name = "clamp", .op.differentiate = tg_differentiate_linear, .op.shape = clamp_shape,
+               .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_clamp(tg_tape *t, tg_tensor *x, double low, double high)
@@ -283,8 +386,8 @@ TG_LOOP(clamp_tensor_gradient_low_loop, clamp_tensor_gradient_low(a[i], b[i], c[
 TG_LOOP(clamp_tensor_gradient_high_loop, clamp_tensor_gradient_high(a[i], b[i], c[i], dy[i]));
 TG_ELEMENTWISE(tg_clamp_tensor_op, tg_elementwise_levels, clamp_tensor_value_loop, clamp_tensor_gradient_x_loop,
                clamp_tensor_gradient_low_loop, clamp_tensor_gradient_high_loop, .op.name = "clamp_tensor",
-               .op.shape = tg_elementwise_shape, .op.input_names = {"x", "low", "high"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+               .op.differentiate = differentiate_clamp_tensor, .op.shape = tg_elementwise_shape,
+               .op.input_names = {"x", "low", "high"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_clamp_tensor(tg_tape *t, tg_tensor *x, tg_tensor *low, tg_tensor *high)

@@ -3,6 +3,52 @@
 #include "math/trigonometry.h"
 #include "ops/elementwise/elementwise_real.h"
 
+#ifdef TG_ONCE
+#include "ops/differentiate.h"
+
+/* ---- gradients in ops ---- */
+
+static void differentiate_neg(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    (void)call;
+    dx[0] = tg_neg(t, dy[0]);
+}
+
+static void differentiate_exp(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_mul(t, dy[0], call->outputs[0]);
+}
+
+static void differentiate_log(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_div(t, dy[0], call->inputs[0]);
+}
+
+static void differentiate_sqrt(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_div(t, dy[0], tg_mul_scalar(t, call->outputs[0], 2));
+}
+
+static void differentiate_sin(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_mul(t, dy[0], tg_cos(t, call->inputs[0]));
+}
+
+static void differentiate_cos(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_neg(t, tg_mul(t, dy[0], tg_sin(t, call->inputs[0])));
+}
+
+/* The gradient of a function that is constant between its steps. */
+static void differentiate_steps(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    (void)t;
+    (void)call;
+    (void)dy;
+    (void)dx;
+}
+#endif
+
 /* y = -x, dx += -dy */
 static inline real neg_value(real x)
 {
@@ -17,8 +63,8 @@ static inline real neg_gradient(real dy)
 TG_LOOP(neg_value_loop, neg_value(a[i]));
 TG_LOOP(neg_gradient_loop, neg_gradient(dy[i]));
 TG_FUNCTION_OF_ONE(tg_neg, tg_neg_op, neg_value_loop, neg_gradient_loop, .op.name = "neg",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
-                   .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_neg, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = e^x, dx += dy y */
 static inline real exp_gradient(real y, real dy)
@@ -29,7 +75,8 @@ static inline real exp_gradient(real y, real dy)
 TG_LOOP(exp_value_loop, real_exp(a[i]));
 TG_LOOP(exp_gradient_loop, exp_gradient(y[i], dy[i]));
 TG_FUNCTION_OF_ONE(tg_exp, tg_exp_op, exp_value_loop, exp_gradient_loop, .op.name = "exp",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_exp, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = ln x, dx += dy / x */
 static inline real log_gradient(real x, real dy)
@@ -40,7 +87,8 @@ static inline real log_gradient(real x, real dy)
 TG_LOOP(log_value_loop, real_log(a[i]));
 TG_LOOP(log_gradient_loop, log_gradient(a[i], dy[i]));
 TG_FUNCTION_OF_ONE(tg_log, tg_log_op, log_value_loop, log_gradient_loop, .op.name = "log",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_log, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x^(1/2), dx += dy / (2 y) */
 static inline real sqrt_gradient(real y, real dy)
@@ -51,7 +99,8 @@ static inline real sqrt_gradient(real y, real dy)
 TG_LOOP(sqrt_value_loop, real_sqrt(a[i]));
 TG_LOOP(sqrt_gradient_loop, sqrt_gradient(y[i], dy[i]));
 TG_FUNCTION_OF_ONE(tg_sqrt, tg_sqrt_op, sqrt_value_loop, sqrt_gradient_loop, .op.name = "sqrt",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_sqrt, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = sin x, dx += dy cos x */
 static void sin_value_loop(const tg_chunk *k)
@@ -79,7 +128,8 @@ static void sin_gradient_loop(const tg_chunk *k)
 }
 
 TG_FUNCTION_OF_ONE(tg_sin, tg_sin_op, sin_value_loop, sin_gradient_loop, .op.name = "sin",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_sin, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = cos x, dx += -dy sin x */
 static void cos_value_loop(const tg_chunk *k)
@@ -93,7 +143,8 @@ static void cos_gradient_loop(const tg_chunk *k)
 }
 
 TG_FUNCTION_OF_ONE(tg_cos, tg_cos_op, cos_value_loop, cos_gradient_loop, .op.name = "cos",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_cos, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = |x|, dx += dy sign(x) */
 static inline real abs_gradient(real x, real dy)
@@ -104,7 +155,8 @@ static inline real abs_gradient(real x, real dy)
 TG_LOOP(abs_value_loop, real_fabs(a[i]));
 TG_LOOP(abs_gradient_loop, abs_gradient(a[i], dy[i]));
 TG_FUNCTION_OF_ONE(tg_abs, tg_abs_op, abs_value_loop, abs_gradient_loop, .op.name = "abs",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = tg_differentiate_linear, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* ---- functions that are constant between their steps: dx += 0 ---- */
 
@@ -121,17 +173,17 @@ static inline real sign_value(real x)
 
 TG_LOOP(sign_value_loop, sign_value(a[i]));
 TG_FUNCTION_OF_ONE(tg_sign, tg_sign_op, sign_value_loop, zero_gradient, .op.name = "sign",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
-                   .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_steps, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = the nearest whole number; halves go to the even one */
 TG_LOOP(round_value_loop, real_nearbyint(a[i]));
 TG_FUNCTION_OF_ONE(tg_round, tg_round_op, round_value_loop, zero_gradient, .op.name = "round",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
-                   .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_steps, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = the largest whole number that is not above x */
 TG_LOOP(floor_value_loop, real_floor(a[i]));
 TG_FUNCTION_OF_ONE(tg_floor, tg_floor_op, floor_value_loop, zero_gradient, .op.name = "floor",
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = TG_OP_ALL,
-                   .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_steps, .op.shape = tg_elementwise_shape,
+                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);

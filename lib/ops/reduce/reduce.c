@@ -59,14 +59,33 @@ static void differentiate_sum(const tg_tile *tile, real *dx)
     }
 }
 
+#ifdef TG_ONCE
+
+/* ---- gradients in ops ---- */
+
+static void differentiate_sum_op(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_expand(t, tg_reduce_kept(t, call, dy[0]), tg_shape_of(call->inputs[0]));
+}
+
+static void differentiate_mean(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const double count = (double)call->inputs[0]->count / (double)call->outputs[0]->count;
+    differentiate_sum_op(t, call, (tg_tensor *[]){tg_div_scalar(t, dy[0], count)}, dx);
+}
+
+#endif
+
 static const tg_reducer sum_reducer = {.reduce = reduce_sum, .combine = combine_sums, .project = project_sum};
 static const tg_reducer sum_gradient = {.prepare = prepare_sum, .differentiate = differentiate_sum};
 static const tg_reducer mean_reducer = {.reduce = reduce_sum, .combine = combine_sums, .project = project_mean};
 static const tg_reducer mean_gradient = {.prepare = prepare_mean, .differentiate = differentiate_sum};
-TG_REDUCE_OP(tg_sum_op, &sum_reducer, &sum_gradient, .op.name = "sum", .op.shape = tg_reduce_shape,
-             .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
-TG_REDUCE_OP(tg_mean_op, &mean_reducer, &mean_gradient, .op.name = "mean", .op.shape = tg_reduce_shape,
-             .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_REDUCE_OP(tg_sum_op, &sum_reducer, &sum_gradient, .op.name = "sum", .op.differentiate = differentiate_sum_op,
+             .op.shape = tg_reduce_shape, .op.backward_ignores_inputs = TG_OP_ALL,
+             .op.backward_ignores_outputs = TG_OP_ALL);
+TG_REDUCE_OP(tg_mean_op, &mean_reducer, &mean_gradient, .op.name = "mean", .op.differentiate = differentiate_mean,
+             .op.shape = tg_reduce_shape, .op.backward_ignores_inputs = TG_OP_ALL,
+             .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* ---- amax and amin ---- */
 

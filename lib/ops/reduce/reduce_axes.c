@@ -1,4 +1,6 @@
 /* reduce_axes: the list of axes of a reduction, the shape of its result, and the scratch of its blocks. */
+#include <tapegrad/ops.h>
+
 #include "ops/reduce/reduce.h"
 
 tg_axes tg_axes_make(int count, const int *axes)
@@ -71,6 +73,16 @@ bool tg_reduce_expect_values(tg_op_call *call, const char *name)
         }
     }
     return true;
+}
+
+tg_tensor *tg_reduce_kept(tg_tape *t, const tg_op_call *call, tg_tensor *y)
+{
+    const tg_reduce_attributes *a = call->attributes;
+    tg_shape shape = tg_shape_of(call->inputs[0]);
+    for (int axis = 0; axis < shape.rank; axis++) {
+        shape.size[axis] = a->reduced >> axis & 1 ? 1 : shape.size[axis];
+    }
+    return tg_reshape(t, y, shape);
 }
 
 tg_tensor *tg_reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, tg_keep_axes keep, tg_reduce_attributes a)

@@ -20,33 +20,60 @@ typedef struct view {
 } view;
 
 TG_DECLARE_KERNEL(tg_view_backward);
+TG_DECLARE_KERNEL(tg_view_gradient);
+TG_DECLARE_KERNEL(tg_view_gradient_backward);
 
-/* In the forward pass y[i] was x[offset of i], for all indices i of y. */
-void KERNEL(tg_view_backward)(const tg_op_call *call)
+/* In the forward pass y[i] was x[offset of i], for all indices i of y. Adds dy to dx, or writes it. */
+static void add_view(const view *v, const tg_tensor *y, const void *dy, const tg_tensor *x, bool writes, real *dx)
 {
-    const view *v = call->attributes;
-    const tg_tensor *y = call->outputs[0];
-    const void *dy = call->output_gradients[0];
-    real *dx = call->input_gradients[0];
     tg_shape shape = tg_shape_of(y);
     int64_t strides[TG_MAX_RANK];
     for (int axis = 0; axis < y->rank; axis++) {
         if (y->shape[axis] > 1 && v->strides[axis] == 0) {
-            KERNEL(tg_sum_repeated)(&shape, v->strides, NULL, dy, writes_gradient(call, 0), dx);
+            KERNEL(tg_sum_repeated)(&shape, v->strides, NULL, dy, writes, dx);
             return;
         }
     }
     tg_contiguous_strides(&shape, strides);
     tg_strided s = tg_strided_of(&shape, v->strides, strides);
-    if (!writes_gradient(call, 0)) {
+    if (!writes) {
         tg_strided_add(&s, real_dtype, dx + v->offset, dy);
         return;
     }
     s.to += v->offset;
-    if (y->count < call->inputs[0]->count) {
-        tg_zero_values(dx, call->inputs[0]->count, sizeof *dx);
+    if (y->count < x->count) {
+        tg_zero_values(dx, x->count, sizeof *dx);
     }
     tg_strided_copy(&s, sizeof *dx, dx, dy);
+}
+
+void KERNEL(tg_view_backward)(const tg_op_call *call)
+{
+    add_view(call->attributes, call->outputs[0], call->output_gradients[0], call->inputs[0], writes_gradient(call, 0),
+             call->input_gradients[0]);
+}
+
+/* ---- view_gradient: the gradient of a view, dx of dy, as an op; its gradient is the view ---- */
+
+void KERNEL(tg_view_gradient)(const tg_op_call *call)
+{
+    tg_tensor *dy = call->inputs[0], *dx = call->outputs[0];
+    add_view(call->attributes, dy, tg_values(dy), dx, true, tg_values(dx));
+}
+
+void KERNEL(tg_view_gradient_backward)(const tg_op_call *call)
+{
+    const view *v = call->attributes;
+    tg_shape shape = tg_shape_of(call->inputs[0]);
+    int64_t strides[TG_MAX_RANK];
+    tg_contiguous_strides(&shape, strides);
+    tg_strided s = tg_strided_of(&shape, strides, v->strides);
+    const real *from = (const real *)call->output_gradients[0] + v->offset;
+    if (writes_gradient(call, 0)) {
+        tg_strided_copy(&s, sizeof *from, call->input_gradients[0], from);
+    } else {
+        tg_strided_add(&s, real_dtype, call->input_gradients[0], from);
+    }
 }
 
 #ifdef TG_ONCE
@@ -73,18 +100,52 @@ static bool view_shape(tg_op_call *call)
     return tg_op_output_view(call, 0, 0, a->shape, a->strides, a->offset);
 }
 
+static bool view_gradient_shape(tg_op_call *call)
+{
+    const view_attributes *a = call->attributes;
+    return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), a->shape);
+}
+
+static void differentiate_view_gradient(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx);
+
+/* The attributes are those of the view, with the shape of x. */
+static const tg_op view_gradient_op = {.name = "view_gradient",
+                                       .shape = view_gradient_shape,
+                                       TG_KERNELS(tg_view_gradient, tg_view_gradient_backward),
+                                       .backward_ignores_inputs = TG_OP_ALL,
+                                       .backward_ignores_outputs = TG_OP_ALL,
+                                       .can_overwrite = true,
+                                       .differentiate = differentiate_view_gradient};
+
+static void differentiate_view(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    view_attributes a = *(const view_attributes *)call->attributes;
+    a.shape = tg_shape_of(call->inputs[0]);
+    dx[0] = tg_apply(t, &view_gradient_op, dy, 1, &a, sizeof a, NULL);
+}
+
 /* passes: 1 if dy, without gaps, has the values of dx in the same order, unless some are left out or repeated */
 #define VIEW_OP(op_name, passes)                                                                                      \
     {                                                                                                                 \
         .name = op_name, .shape = view_shape, .input_names = {"x"}, TG_KERNELS(TG_NO_KERNEL, tg_view_backward),       \
         .accepts_layout = tg_any_layout, .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL, \
-        .can_overwrite = true, .passes_gradient = passes                                                              \
+        .can_overwrite = true, .passes_gradient = passes, .differentiate = differentiate_view                         \
     }
 
 static const tg_op transpose_op = VIEW_OP("transpose", 0), permute_op = VIEW_OP("permute", 0),
                    flip_op = VIEW_OP("flip", 0), slice_op = VIEW_OP("slice", 1), select_op = VIEW_OP("select", 1),
                    expand_op = VIEW_OP("expand", 1), unsqueeze_op = VIEW_OP("unsqueeze", 1),
-                   squeeze_op = VIEW_OP("squeeze", 1), reshape_op = VIEW_OP("reshape", 1);
+                   squeeze_op = VIEW_OP("squeeze", 1), reshape_op = VIEW_OP("reshape", 1), view_op = VIEW_OP("view", 0);
+
+static void differentiate_view_gradient(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const view_attributes *of_x = call->attributes;
+    tg_tensor *ddx = tg_contiguous(t, dy[0]);
+    view_attributes a = {
+        .gradient = of_x->gradient, .shape = tg_shape_of(call->inputs[0]), .offset = of_x->gradient.offset};
+    memcpy(a.strides, of_x->gradient.strides, sizeof a.strides);
+    dx[0] = tg_apply(t, &view_op, &ddx, 1, &a, sizeof a, NULL);
+}
 
 /* Returns the plan of x itself. */
 static plan plan_of(const tg_tensor *x)
