@@ -112,15 +112,26 @@ void tg_rng_bernoulli(tg_rng *rng, uint8_t *out, int64_t count, double p)
     }
 }
 
+/* Returns 8 values of 0 or 1 as the bits of a byte, the first in the lowest bit. The product adds value k, which is at
+ * bit 8 k, to bit 56 + k; no other two of its terms meet there. */
+static uint8_t packed(const uint8_t values[8])
+{
+    uint64_t joined = 0;
+    for (int k = 0; k < 8; k++) {
+        joined |= (uint64_t)values[k] << 8 * k;
+    }
+    return (uint8_t)(joined * UINT64_C(0x0102040810204080) >> 56);
+}
+
 void tg_rng_bernoulli_bits(tg_rng *rng, uint8_t *bits, int64_t count, double p)
 {
     uint8_t drawn[TG_RNG_CHUNK / 2];
-    memset(bits, 0, (size_t)(count + 7) / 8);
-    for (int64_t portion; count > 0; bits += portion / 8, count -= portion) {
+    for (int64_t portion; count > 0; count -= portion) {
         portion = tg_rng_portion(count, TG_RNG_CHUNK / 2);
+        memset(drawn + portion / 8 * 8, 0, portion % 8 ? 8 : 0);
         tg_rng_bernoulli(rng, drawn, portion, p);
-        for (int64_t i = 0; i < portion; i++) {
-            bits[i / 8] |= (uint8_t)(drawn[i] << i % 8);
+        for (int64_t i = 0; i < portion; i += 8, bits++) {
+            *bits = packed(drawn + i);
         }
     }
 }
