@@ -195,6 +195,14 @@ typedef struct tg_gradcheck_report {
 TG_API bool tg_gradcheck(tg_gradcheck_function function, void *context, tg_tensor *const *inputs, int input_count,
                          const tg_gradcheck_config *config, tg_gradcheck_report *report, tg_error *error);
 
+/* Returns true if the second derivatives of `function` are right: those of the gradients that tg_grad computes with
+ * create_graph, with respect to all inputs that require one, and to the gradient of the result, which the check draws.
+ * Follows torch.autograd.gradgradcheck. It is a tg_gradcheck of the function that returns these gradients, in the order
+ * of the inputs and one after the other, and has that gradient as its last input. Before it, they must be those of the
+ * backward kernels, which tg_gradcheck checks. Errors: those of tg_gradcheck and tg_grad; VALUE for a reference. */
+TG_API bool tg_gradgradcheck(tg_gradcheck_function function, void *context, tg_tensor *const *inputs, int input_count,
+                             const tg_gradcheck_config *config, tg_gradcheck_report *report, tg_error *error);
+
 /* The largest number of inputs of tg_gradcheck_arrays. */
 #define TG_GRADCHECK_ARRAYS 16
 

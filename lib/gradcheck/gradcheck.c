@@ -207,23 +207,23 @@ static void release(tg_check *c)
     tg_release(c->seed);
 }
 
-static bool check_arguments(const tg_check *c, const tg_gradcheck_config *config, tg_error *error)
+bool tg_check_arguments(const char *call, const tg_check *c, const tg_gradcheck_config *config, tg_error *error)
 {
-    if (!tg_config_check("gradcheck", config, mark, error)) {
+    if (!tg_config_check(call, config, mark, error)) {
         return false;
     }
     if (!c->function || c->input_count < 0 || (!c->given && c->input_count > 0)) {
-        return tg_error_set(error, TG_ERROR_STATE, "gradcheck: the %s",
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s", call,
                             !c->function ? "function is NULL" : "inputs are NULL");
     }
     if (config && !(config->eps > 0 && isfinite(config->eps))) {
-        return tg_error_set(error, TG_ERROR_VALUE, "gradcheck: eps %g; it must be finite and above 0", config->eps);
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: eps %g; it must be finite and above 0", call, config->eps);
     }
     if (config && config->numeric_in_f64 && c->f64_refusal) {
-        return tg_error_set(error, TG_ERROR_VALUE, "gradcheck: numeric_in_f64 %s", c->f64_refusal);
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: numeric_in_f64 %s", call, c->f64_refusal);
     }
-    return !config || tg_config_check_list("gradcheck", "rows_without_gradient", config->rows_without_gradient,
-                                           "row_count", config->row_count, error);
+    return !config || tg_config_check_list(call, "rows_without_gradient", config->rows_without_gradient, "row_count",
+                                           config->row_count, error);
 }
 
 bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *error)
@@ -232,7 +232,7 @@ bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *erro
     tg_error own_error = TG_NO_ERROR;
     c->report = c->report ? c->report : &own_report;
     *c->report = (tg_gradcheck_report){.input = -1, .input_index = -1, .output_index = -1};
-    if (check_arguments(c, config, &own_error)) {
+    if (tg_check_arguments("gradcheck", c, config, &own_error)) {
         c->error = &own_error;
         c->config = config ? *config : tg_gradcheck_config_default();
         c->config.name = c->config.name ? c->config.name : "gradcheck";

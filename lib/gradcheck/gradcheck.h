@@ -84,6 +84,9 @@ bool tg_check_out_of_memory(tg_check *c);
 /* Returns rows * columns + 1 uninitialized numbers; NULL when memory is exhausted. */
 double *tg_check_numbers(int64_t rows, int64_t columns);
 
+/* Checks the function, the inputs and the config of a call. */
+bool tg_check_arguments(const char *call, const tg_check *c, const tg_gradcheck_config *config, tg_error *error);
+
 /* Runs the check: sets the report and the error. */
 bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *error);
 
