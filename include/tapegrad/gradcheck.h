@@ -25,8 +25,8 @@
  *   - a backward that is not linear in the gradient of the result: of either sign, large and small, zero;
  *   - a backward that does not add to an existing gradient, by rows or dense, or that gives other bits when it runs
  *     again;
- *   - a gradient that is wrong only if the input is the result of another op (tg_op.passes_gradient), or if the
- *     gradient is new (tg_op.can_overwrite);
+ *   - a gradient that is wrong only if the input is the result of another op, or if the gradient is new
+ *     (tg_op.can_overwrite);
  *   - a result that changes between two calls with the same inputs;
  *   - a kernel that writes outside of an input, an output, a gradient, the saved or the scratch memory, or that changes
  *     what it may only read: inputs, and in backward also outputs, their gradients and the saved memory. The check runs

@@ -96,7 +96,7 @@ typedef struct tg_op tg_op;
 
 /* What a backward kernel does with the gradient of one input. */
 typedef enum tg_gradient_mode {
-    /* nothing: the input needs none, or its gradient is dy itself (tg_op.passes_gradient) */
+    /* nothing: the input needs none */
     TG_GRADIENT_NONE,
     /* adds to it */
     TG_GRADIENT_ADD,
@@ -189,11 +189,6 @@ struct tg_op {
 
     /* whether backward obeys TG_GRADIENT_WRITE; if not, the tape sets new gradients to zero first, and asks to add */
     bool can_overwrite;
-
-    /* bit mask of the inputs whose gradient is dy of output 0, with the values in the same order, such as both inputs
-     * of a sum. Backward may use dy as their gradient without a copy. Inputs with another number of values than output
-     * 0 are excluded. */
-    uint32_t passes_gradient;
 
     /* the gradient of the inputs, written in ops, for gradients of gradients (tapegrad/grad.h); NULL: the op has none.
      * It sets dx[i], the gradient of input i, for each i whose call->gradient_modes[i] is not TG_GRADIENT_NONE. All dx

@@ -24,13 +24,12 @@ static void begin_adjoint(const tg_tensor *x, void *adjoint)
 {
     if (TG_HAS_POISON) {
         tg_unpoison(adjoint, tg_bytes_of(x));
-        *tg_block_users(adjoint) = 1;
     }
 }
 
 static void end_adjoint(const tg_tensor *x)
 {
-    if (TG_HAS_POISON && tg_adjoint_leave(x->adjoint)) {
+    if (TG_HAS_POISON && x->adjoint) {
         tg_poison(x->adjoint, tg_bytes_of(x));
     }
 }
@@ -69,18 +68,6 @@ static tg_gradient_mode prepare_input(tg_input_plan plan, bool overwrite, tg_ten
             tg_zero_values(adjoint, x->count, tg_size_of(x->dtype));
         }
         break;
-    case TG_PLAN_PASS:
-        *gradient = NULL;
-        mode = TG_GRADIENT_NONE;
-        if (TG_HAS_POISON) {
-            ++*tg_block_users(adjoint);
-        }
-        break;
-    case TG_PLAN_COPY:
-        begin_adjoint(x, adjoint);
-        memcpy(adjoint, x->adjoint, tg_bytes_of(x));
-        end_adjoint(x);
-        break;
     }
     x->adjoint = adjoint;
     return mode;
@@ -95,7 +82,7 @@ static work prepare_inputs(const tg_pass *pass, const tg_record *record, const t
     for (int i = 0; i < record->input_count; i++) {
         tg_input_plan plan = (tg_input_plan)plans[i];
         modes[i] = prepare_input(plan, record->overwrites, call->inputs[i], &gradients[i]);
-        found.any |= plan != TG_PLAN_NONE && plan != TG_PLAN_PASS;
+        found.any |= plan != TG_PLAN_NONE;
         found.frozen |= (plan == TG_PLAN_ROWS || plan == TG_PLAN_DENSE) && tg_has_frozen_rows(call->inputs[i]);
     }
     return found;

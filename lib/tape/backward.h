@@ -12,10 +12,8 @@ typedef enum tg_input_plan {
     TG_PLAN_ROWS,  /* adds rows, unless the gradient is dense by then */
     TG_PLAN_DENSE, /* adds to the dense gradient, which this may create */
     /* of a result */
-    TG_PLAN_ADD,  /* adds to the adjoint */
-    TG_PLAN_NEW,  /* the first contribution: goes to a new block */
-    TG_PLAN_PASS, /* the first contribution, which is dy itself: nothing to compute */
-    TG_PLAN_COPY  /* others use the adjoint: adds to a copy of it in a new block */
+    TG_PLAN_ADD, /* adds to the adjoint */
+    TG_PLAN_NEW  /* the first contribution: goes to a new block */
 } tg_input_plan;
 
 /* One backward. */
@@ -91,12 +89,6 @@ static inline void tg_call_again(const tg_pass *pass, const tg_record *record, t
     for (int i = 0; i < record->output_count; i++) {
         call->outputs[i] = tg_record_outputs(t, record)[i];
     }
-}
-
-/* Removes one of the tensors of which a block is the adjoint. Returns whether it was the last one. NULL is allowed. */
-static inline bool tg_adjoint_leave(void *adjoint)
-{
-    return adjoint && --*tg_block_users(adjoint) == 0;
 }
 
 #endif

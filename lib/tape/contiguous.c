@@ -53,7 +53,6 @@ static const tg_op contiguous_op = {
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
-    .passes_gradient = 1,
     .differentiate = differentiate,
 };
 

@@ -6,13 +6,6 @@
  * record may reuse them: a chain of any length needs the memory of a few adjoints. The second pass writes to these
  * blocks in the same order, and takes none from the pool, so nobody else gets them in between.
  *
- * The gradient of some inputs is dy itself, the adjoint of the output (tg_op.passes_gradient): both inputs of a sum,
- * and the tensor under a view. It is not copied. The input uses the block of the output, too, and a block returns to
- * the pool when its last user leaves. A second contribution to an adjoint may not change what other users read. So if
- * there are others, it goes to a new block, which begins as a copy. In a residual stream no copy is needed where the
- * branch has two ops or more: it has read the block and left it before the stream adds to it. A leaf has memory of its
- * own, because its gradient outlives backward and may be changed in place.
- *
  * If this pass fails, it is undone: no gradient has changed.
  *
  * Backward reads all inputs and outputs of a record, but those that the op ignores (backward_ignores_inputs). An op
@@ -79,13 +72,6 @@ static bool check_record(const tg_pass *pass, const tg_record *record)
     return tg_check_unfreed(pass->tape, pass->call, record);
 }
 
-/* Returns whether the gradient of both inputs is dy. The library's kernel for that, a sum's, visits the inputs in
- * order: if they are the same tensor, it may write dy and then add it. */
-static bool passes_both(const tg_record *record)
-{
-    return record->op->levels && record->input_count == 2 && record->op->passes_gradient == 3;
-}
-
 /* Returns whether two inputs are the same tensor. Then a kernel may not overwrite gradients: it would overwrite what it
  * has added for the other input. */
 static bool has_duplicates(tg_tensor *const *inputs, int count)
@@ -107,7 +93,6 @@ static bool take_adjoint(const tg_pass *pass, tg_tensor *x)
 {
     void *block = tg_pool_take(pass->tape->pool, tg_bytes_of(x));
     if (block) {
-        *tg_block_users(block) = 1;
         x->adjoint = block;
     }
     return block != NULL;
@@ -117,9 +102,7 @@ static inline void drop_adjoints(const tg_pass *pass, const tg_record *record)
 {
     for (int i = 0; i < record->output_count; i++) {
         tg_tensor *y = tg_record_outputs(pass->tape, record)[i];
-        if (tg_adjoint_leave(y->adjoint)) {
-            tg_pool_give(pass->tape->pool, y->adjoint);
-        }
+        tg_pool_give(pass->tape->pool, y->adjoint);
         y->adjoint = NULL;
     }
 }
@@ -151,33 +134,11 @@ static bool plan_leaf(const tg_pass *pass, const tg_record *record, int i, tg_te
     return tg_gradient_plan(x, by_rows ? TG_GRAD_ROWS : TG_GRAD_DENSE, record->rows);
 }
 
-/* Returns whether the gradient of input i is dy, the adjoint of output 0. */
-static bool is_passed(const tg_record *record, const tg_tensor *x, const tg_tensor *y, int i)
-{
-    return tg_has_bit(record->op->passes_gradient, i) && y->adjoint && x->count == y->count && x->dtype == y->dtype;
-}
-
 static bool plan_result(const tg_pass *pass, const tg_record *record, int i, tg_tensor *x, uint8_t *plan)
 {
-    const tg_tensor *y = tg_record_outputs(pass->tape, record)[0];
-    if (!x->adjoint && is_passed(record, x, y, i)) {
-        *plan = TG_PLAN_PASS;
-        x->adjoint = y->adjoint;
-        ++*tg_block_users(x->adjoint);
-    } else if (!x->adjoint) {
-        *plan = TG_PLAN_NEW;
-        if (!take_adjoint(pass, x)) {
-            return false;
-        }
-    } else if (*tg_block_users(x->adjoint) > 1) {
-        *plan = TG_PLAN_COPY;
-        void *shared = x->adjoint;
-        if (!take_adjoint(pass, x)) {
-            return false;
-        }
-        tg_adjoint_leave(shared);
-    } else {
-        *plan = TG_PLAN_ADD;
+    *plan = x->adjoint ? TG_PLAN_ADD : TG_PLAN_NEW;
+    if (!x->adjoint && !take_adjoint(pass, x)) {
+        return false;
     }
     pass->tape->gradients[record->first_tensor + (size_t)i] = x->adjoint;
     return true;
@@ -192,8 +153,7 @@ static bool plan_inputs(const tg_pass *pass, tg_record *record)
     const tg_tensor_state *states = t->states + record->first_tensor;
     void **gradients = t->gradients + record->first_tensor;
     uint8_t *plans = t->plans + record->first_tensor;
-    record->overwrites =
-        record->op->can_overwrite && (passes_both(record) || !has_duplicates(inputs, record->input_count));
+    record->overwrites = record->op->can_overwrite && !has_duplicates(inputs, record->input_count);
     for (int i = 0; i < record->input_count; i++) {
         tg_tensor *x = inputs[i];
         bool is_leaf = x->node < 0;

@@ -1,8 +1,7 @@
 /* graph: watches a tape, and remembers what backward does, step by step.
  *
- * What an op has added to a gradient is the difference of the gradient after its kernel and before. An op whose inputs
- * get dy itself has no kernel, and so no call of the watch (tg_op.passes_gradient). Its step is found by the gradient
- * that its result has kept: the results of all records keep theirs (tg_retain_grad), from the next call on the tape.
+ * What an op has added to a gradient is the difference of the gradient after its kernel and before. The results of all
+ * records keep their gradients (tg_retain_grad), from the next call on the tape.
  */
 #include "tools/graph.h"
 
@@ -108,7 +107,6 @@ static tg_graph_text end_text(tg_graph *g, size_t begin)
 static void forget(tg_graph *g)
 {
     g->retained = 0;
-    g->last_record = -1;
     g->step_count = g->part_count = 0;
     g->texts.length = 0;
 }
@@ -129,42 +127,6 @@ static void add_part(tg_graph *g, int input, tg_graph_text added, tg_graph_text 
         return;
     }
     g->parts[g->part_count++] = (tg_graph_part){(int64_t)g->step_count - 1, input, added, now};
-}
-
-/* Returns whether the gradient of an input is dy of the record, which no kernel computes. */
-static bool is_passed(const tg_graph *g, const tg_op *op, const tg_tensor *x, int i, const tg_tensor *y)
-{
-    return op->passes_gradient >> (i < 31 ? i : 31) & 1 && tg_tensor_requires_grad(x) &&
-           tg_tape_record_of(g->tape, x) >= 0 && tg_tensor_count(x) == tg_tensor_count(y);
-}
-
-/* Adds the steps of the records from `last` down to `first` that have a gradient and had no kernel. */
-static void add_passed(tg_graph *g, int64_t last, int64_t first)
-{
-    for (int64_t k = last; k >= first; k--) {
-        tg_tape_record record = tg_tape_record_at(g->tape, k);
-        const tg_tensor *y = record.output_count > 0 ? record.outputs[0] : NULL;
-        if (!y || tg_tensor_grad_kind(y) == TG_GRAD_NONE) {
-            continue;
-        }
-        size_t begin = g->texts.length;
-        tg_graph_add_gradient(&g->texts, y, g->config.values);
-        tg_graph_text gradient = end_text(g, begin);
-        add_step(g, k, gradient);
-        for (int i = 0; i < record.input_count; i++) {
-            if (is_passed(g, record.op, record.inputs[i], i, y)) {
-                add_part(g, i, gradient, gradient);
-            }
-        }
-    }
-}
-
-void tg_graph_end_backward(tg_graph *g)
-{
-    if (g->last_record >= 0) {
-        add_passed(g, g->last_record - 1, 0);
-        g->last_record = -1;
-    }
 }
 
 /* Copies the gradient of an input before the kernel. */
@@ -198,7 +160,6 @@ static void begin_kernel(void *context, const tg_op_call *call, bool is_backward
     tg_graph *g = context;
     int64_t records = tg_tape_record_count(g->tape);
     if (!is_backward && !call->is_repeated) {
-        tg_graph_end_backward(g);
         if (records < g->retained) {
             forget(g);
         }
@@ -227,7 +188,7 @@ static void begin_kernel(void *context, const tg_op_call *call, bool is_backward
 }
 
 /* Adds what a kernel has added to the gradient of input i. */
-static void add_input(tg_graph *g, const tg_op_call *call, int i, tg_graph_text dy)
+static void add_input(tg_graph *g, const tg_op_call *call, int i)
 {
     const tg_tensor *x = call->inputs[i];
     const void *dense = call->input_gradients[i];
@@ -238,9 +199,6 @@ static void add_input(tg_graph *g, const tg_op_call *call, int i, tg_graph_text 
         }
     }
     if (!dense && before->rows < 0) {
-        if (is_passed(g, call->op, x, i, call->outputs[0])) {
-            add_part(g, i, dy, dy);
-        }
         return;
     }
     size_t added = g->texts.length;
@@ -267,12 +225,6 @@ static void end_kernel(void *context, const tg_op_call *call, bool is_backward)
     if (!is_backward || g->failed || record < 0) {
         return;
     }
-    if (record >= g->last_record) { /* another backward */
-        tg_graph_end_backward(g);
-    } else {
-        add_passed(g, g->last_record - 1, record + 1);
-    }
-    g->last_record = record;
     size_t begin = g->texts.length;
     for (int i = 0; i < call->output_count; i++) {
         if (call->output_gradients[i]) {
@@ -281,10 +233,9 @@ static void end_kernel(void *context, const tg_op_call *call, bool is_backward)
                       tg_tensor_count(call->outputs[i]), g->config.values, NULL);
         }
     }
-    tg_graph_text dy = end_text(g, begin);
-    add_step(g, record, dy);
+    add_step(g, record, end_text(g, begin));
     for (int i = 0; i < call->input_count && !g->failed; i++) {
-        add_input(g, call, i, dy);
+        add_input(g, call, i);
     }
 }
 
@@ -299,7 +250,7 @@ tg_graph_config tg_graph_config_default(void)
 
 void tg_graph_begin(tg_graph *g, const tg_tape *tape)
 {
-    *g = (tg_graph){.tape = (tg_tape *)(uintptr_t)tape, .config = tg_graph_config_default(), .last_record = -1};
+    *g = (tg_graph){.tape = (tg_tape *)(uintptr_t)tape, .config = tg_graph_config_default()};
 }
 
 tg_graph *tg_graph_new(tg_tape *tape, const tg_graph_config *given)

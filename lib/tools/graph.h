@@ -35,7 +35,6 @@ struct tg_graph {
     tg_graph_config config;
     tg_kernel_watch watch;
     int64_t retained;    /* the number of records whose results keep their gradients */
-    int64_t last_record; /* of the backward that runs; -1: none */
     bool failed;         /* whether memory was exhausted */
     tg_text_buffer texts;
     tg_graph_step *steps;
@@ -51,9 +50,6 @@ struct tg_graph {
 
 /* Makes a graph that has seen nothing, and watches nothing. */
 void tg_graph_begin(tg_graph *graph, const tg_tape *tape);
-
-/* Adds the steps of the records after the last kernel, whose gradient was passed on without one. */
-void tg_graph_end_backward(tg_graph *graph);
 
 void tg_graph_clear(tg_graph *graph);
 

@@ -289,7 +289,6 @@ static bool write_graph(tg_graph *g, const char *call, void (*write)(writer *), 
                         tg_error *error)
 {
     writer w = {.g = g, .is_dot = is_dot};
-    tg_graph_end_backward(g);
     bool written = find_leaves(&w) && !g->failed;
     if (written) {
         write(&w);

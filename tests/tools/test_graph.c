@@ -132,8 +132,8 @@ static void test_steps_in_dot(void **state)
     tg_graph_free(graph);
 }
 
-/* A sum passes its gradient on without a kernel, and an input that is used twice gets two parts. */
-static void test_passed_gradients(void **state)
+/* A sum gives its gradient to both inputs, and an input that is used twice gets two parts. */
+static void test_repeated_inputs(void **state)
 {
     (void)state;
     tg_graph *graph = graph_of(true);
@@ -316,7 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_text, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_steps_in_dot, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_passed_gradients, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_repeated_inputs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_dot, set_up, tear_down),

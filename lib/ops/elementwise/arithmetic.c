@@ -117,8 +117,7 @@ static inline real add_value(real a, real b)
 TG_LOOP(add_value_loop, add_value(a[i], b[i]));
 TG_FUNCTION_OF_TWO(tg_add, tg_add_op, add_value_loop, pass_gradient, pass_gradient, .op.name = "add",
                    .op.differentiate = differentiate_add, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL,
-                   .op.passes_gradient = 3);
+                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = a - b, da += dy, db += -dy */
 static inline real sub_value(real a, real b)
@@ -135,8 +134,7 @@ TG_LOOP(sub_value_loop, sub_value(a[i], b[i]));
 TG_LOOP(sub_gradient_b_loop, sub_gradient_b(dy[i]));
 TG_FUNCTION_OF_TWO(tg_sub, tg_sub_op, sub_value_loop, pass_gradient, sub_gradient_b_loop, .op.name = "sub",
                    .op.differentiate = differentiate_sub, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL,
-                   .op.passes_gradient = 1);
+                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = a b, da += dy b, db += dy a */
 static inline real mul_value(real a, real b)
@@ -314,7 +312,7 @@ static inline real remainder_gradient_b(real a, real b, real y, real dy)
 TG_LOOP(remainder_gradient_b_loop, remainder_gradient_b(a[i], b[i], y[i], dy[i]));
 TG_FUNCTION_OF_TWO(tg_remainder, tg_remainder_op, remainder_value_loop, pass_gradient, remainder_gradient_b_loop,
                    .op.name = "remainder", .op.differentiate = differentiate_remainder,
-                   .op.shape = tg_elementwise_shape, .op.passes_gradient = 1);
+                   .op.shape = tg_elementwise_shape);
 
 /* ---- clamp ---- */
 

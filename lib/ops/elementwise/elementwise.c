@@ -226,9 +226,7 @@ static void run_part(void *context, int64_t begin, int64_t end)
 {
     const task *t = context;
     char *out = (char *)t->out + begin * t->size;
-    if (t->add && !t->kernel) {
-        add_values((real *)out, end - begin, (const real *)t->l->dy + begin);
-    } else if (t->add) {
+    if (t->add) {
         KERNEL(tg_elementwise_add)(t->l, t->kernel, begin, end, out);
     } else {
         KERNEL(tg_elementwise_part)(t->l, t->kernel, begin, end, out);
@@ -263,8 +261,7 @@ static void sum_repeated(const task *t, int i)
         int from = axis - (shape.rank - x->rank);
         strides[axis] = from < 0 || x->shape[from] == 1 ? 0 : contiguous[from];
     }
-    KERNEL(tg_sum_repeated)
-    (&shape, strides, t->kernel ? gradient_part : NULL, t->kernel ? (const void *)t : t->l->dy, !t->add, t->out);
+    KERNEL(tg_sum_repeated)(&shape, strides, gradient_part, t, !t->add, t->out);
 }
 
 void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
@@ -278,9 +275,6 @@ void KERNEL(tg_elementwise_backward)(const tg_op_call *call)
     for (int i = 0; i < call->input_count; i++) {
         task t = {&l, l.kernels->gradient[i], call->input_gradients[i], sizeof(real), !writes_gradient(call, i)};
         const bool is_repeated = call->inputs[i]->count != y->count;
-        if (call->op->passes_gradient >> i & 1 && (t.add || is_repeated)) {
-            t.kernel = NULL; /* the gradient is dy itself */
-        }
         if (t.out && is_repeated) {
             sum_repeated(&t, i);
         } else if (t.out) {

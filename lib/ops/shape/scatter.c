@@ -124,7 +124,6 @@ static const tg_op scatter_add_op = {
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
-    .passes_gradient = 1u << 0,
 };
 
 static const tg_op index_add_op = {
@@ -135,7 +134,6 @@ static const tg_op index_add_op = {
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
-    .passes_gradient = 1u << 0,
 };
 
 static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, int axis, tg_tensor *ids, tg_tensor *source)

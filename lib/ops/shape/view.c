@@ -124,18 +124,17 @@ static void differentiate_view(tg_tape *t, const tg_op_call *call, tg_tensor *co
     dx[0] = tg_apply(t, &view_gradient_op, dy, 1, &a, sizeof a, NULL);
 }
 
-/* passes: 1 if dy, without gaps, has the values of dx in the same order, unless some are left out or repeated */
-#define VIEW_OP(op_name, passes)                                                                                      \
+#define VIEW_OP(op_name)                                                                                              \
     {                                                                                                                 \
         .name = op_name, .shape = view_shape, .input_names = {"x"}, TG_KERNELS(TG_NO_KERNEL, tg_view_backward),       \
         .accepts_layout = tg_any_layout, .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL, \
-        .can_overwrite = true, .passes_gradient = passes, .differentiate = differentiate_view                         \
+        .can_overwrite = true, .differentiate = differentiate_view                                                    \
     }
 
-static const tg_op transpose_op = VIEW_OP("transpose", 0), permute_op = VIEW_OP("permute", 0),
-                   flip_op = VIEW_OP("flip", 0), slice_op = VIEW_OP("slice", 1), select_op = VIEW_OP("select", 1),
-                   expand_op = VIEW_OP("expand", 1), unsqueeze_op = VIEW_OP("unsqueeze", 1),
-                   squeeze_op = VIEW_OP("squeeze", 1), reshape_op = VIEW_OP("reshape", 1), view_op = VIEW_OP("view", 0);
+static const tg_op transpose_op = VIEW_OP("transpose"), permute_op = VIEW_OP("permute"), flip_op = VIEW_OP("flip"),
+                   slice_op = VIEW_OP("slice"), select_op = VIEW_OP("select"), expand_op = VIEW_OP("expand"),
+                   unsqueeze_op = VIEW_OP("unsqueeze"), squeeze_op = VIEW_OP("squeeze"),
+                   reshape_op = VIEW_OP("reshape"), view_op = VIEW_OP("view");
 
 static void differentiate_view_gradient(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
 {

@@ -1,7 +1,6 @@
-/* Gradients that backward passes on without a copy (tg_op.passes_gradient), in random graphs of sums, differences,
- * views and products, beside a plain reverse pass over arrays. All values are small whole numbers, so they are exact.
- * Every COLUMNS values of a tensor are the same as the COLUMNS before them, so one reverse pass serves any width: 3
- * values, and so many that threads divide them.
+/* Gradients in random graphs of sums, differences, views and products, beside a plain reverse pass over arrays. All
+ * values are small whole numbers, so they are exact. Every COLUMNS values of a tensor are the same as the COLUMNS before
+ * them, so one reverse pass serves any width: 3 values, and so many that threads divide them.
  */
 #include "support.h"
 
@@ -243,68 +242,13 @@ static void test_first_gradient_of_a_leaf(void **state)
     }
 }
 
-/* ---- an op of a user ---- */
-
-static int kernel_calls;
-
-static bool identity_shape(tg_op_call *call)
-{
-    return tg_op_output(call, 0, tg_tensor_dtype(call->inputs[0]), tg_tensor_shape(call->inputs[0]));
-}
-
-static void identity_forward(const tg_op_call *call)
-{
-    memcpy(tg_tensor_data_mut(call->outputs[0]), tg_tensor_data(call->inputs[0]),
-           (size_t)tg_tensor_count(call->inputs[0]) * sizeof(double));
-}
-
-static void identity_backward(const tg_op_call *call)
-{
-    double *dx = call->input_gradients[0];
-    const double *dy = call->output_gradients[0];
-    kernel_calls++;
-    for (int64_t i = 0; i < tg_tensor_count(call->inputs[0]); i++) {
-        dx[i] += dy[i];
-    }
-}
-
-static const tg_op identity_op = {
-    .name = "identity",
-    .shape = identity_shape,
-    .f64 = {identity_forward, identity_backward},
-    .passes_gradient = 1,
-};
-
-static tg_tensor *identity(tg_tape *tape, tg_tensor *x)
-{
-    return tg_apply(tape, &identity_op, &x, 1, NULL, 0, NULL);
-}
-
-/* The kernel runs only to add to a gradient: that of a leaf, and that of a result with an earlier contribution. */
-static void test_kernel_runs_only_to_add(void **state)
-{
-    (void)state;
-    tg_tape *tape = tg_tape_new(NULL, NULL);
-    tg_tensor *x = leaf(tensor_f64(TG_SHAPE(1), (double[]){3}));
-    assert_true(tg_backward(tape, identity(tape, identity(tape, identity(tape, x))), NULL));
-    assert_int_equal(kernel_calls, 1);
-    assert_true(tg_tensor_item(tg_tensor_grad(x), NULL) == 1);
-    tg_tensor *y = tg_mul(tape, x, x);
-    tg_tensor *twice = identity(tape, y);
-    assert_true(tg_backward(tape, tg_mul(tape, y, twice), NULL));
-    assert_int_equal(kernel_calls, 2);
-    /* d x^4 / dx = 4 x^3 */
-    assert_true(tg_tensor_item(tg_tensor_grad(x), NULL) == 1 + 4 * 27);
-    tg_tape_free(tape);
-    tg_release(x);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_graphs),           cmocka_unit_test(test_graphs_of_large_tensors),
-        cmocka_unit_test(test_failed_backward),         cmocka_unit_test(test_first_gradient_of_a_leaf),
-        cmocka_unit_test(test_kernel_runs_only_to_add),
+        cmocka_unit_test(test_random_graphs),
+        cmocka_unit_test(test_graphs_of_large_tensors),
+        cmocka_unit_test(test_failed_backward),
+        cmocka_unit_test(test_first_gradient_of_a_leaf),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
