@@ -141,6 +141,7 @@ static const tg_op attention_op = {
     TG_KERNELS(tg_attention_forward, tg_attention_backward),
     .accepts_layout = attention_layout,
     .can_overwrite = true,
+    .differentiate = tg_differentiate_attention,
 };
 
 /* Expands the queries to the batch axes of the values, and writes which of these axes the weights do not have. With

@@ -2,6 +2,7 @@
 #ifndef TG_OPS_ATTENTION_ATTENTION_H
 #define TG_OPS_ATTENTION_ATTENTION_H
 
+#include <tapegrad/op.h>
 #include <tapegrad/ops.h>
 
 /* Checks the arguments and the config, before dropout draws. Expands the queries to the batch axes of the weights,
@@ -24,6 +25,9 @@ tg_tensor *tg_attention_fused(tg_tape *tape, tg_tensor *queries, tg_tensor *keys
 /* Its caller returns to a point of the tape if it fails. */
 tg_tensor *tg_attention_elementary(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                    const tg_scaled_dot_product_attention_config *config);
+
+/* The gradient of the fused op in ops. */
+void tg_differentiate_attention(tg_tape *tape, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx);
 
 /* Returns the weights (..,T,S) of the elementary path, after softmax and dropout. */
 tg_tensor *tg_attention_weights(tg_tape *tape, tg_tensor *queries, tg_tensor *keys,

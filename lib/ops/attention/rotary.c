@@ -20,6 +20,7 @@ TG_DECLARE_KERNEL(tg_rotary_backward);
 typedef struct rotary_attributes {
     tg_rotary_config config;
     int64_t start;
+    int direction; /* 1, or -1 for the inverse */
 } rotary_attributes;
 
 typedef struct rotation {
@@ -71,7 +72,7 @@ static void rotate(const tg_op_call *call, const void *from, void *to, real dire
     int64_t width = x->shape[x->rank - 1], positions = x->shape[x->rank - 2], pairs = width / 2;
     const real *cosines = call->saved, *sines = cosines + positions * pairs;
     bool halves = a->config.pairing == TG_ROTARY_HALVES;
-    rotation r = {from, to, cosines, sines, positions, pairs, halves, direction, overwrite};
+    rotation r = {from, to, cosines, sines, positions, pairs, halves, direction * (real)a->direction, overwrite};
     tg_parallel_for(x->count / width, 1 + TG_GRAIN / 4 / width, rotate_rows, &r);
 }
 
@@ -157,6 +158,15 @@ static bool rotary_shape(tg_op_call *call)
            tg_op_save(call, positions * width, tg_size_of(x->dtype)) && tg_op_scratch(call, width / 2, sizeof(double));
 }
 
+/* ---- gradients in ops: the inverse rotation ---- */
+
+static void differentiate_rotary(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    rotary_attributes a = *(const rotary_attributes *)call->attributes;
+    a.direction = -a.direction;
+    dx[0] = tg_apply(t, call->op, dy, 1, &a, sizeof a, NULL);
+}
+
 static const tg_op rotary_op = {
     .name = "rotary",
     .shape = rotary_shape,
@@ -165,6 +175,7 @@ static const tg_op rotary_op = {
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_rotary,
 };
 
 static const char mark[] = "tg_rotary_config_default";
@@ -193,7 +204,7 @@ tg_tensor *tg_rotary(tg_tape *t, tg_tensor *x, int64_t start, const tg_rotary_co
     if (!tg_tape_is_usable(t) || !tg_rotary_check("rotary", config, t->error)) {
         return NULL;
     }
-    rotary_attributes a = {config ? *config : tg_rotary_config_default(), start};
+    rotary_attributes a = {config ? *config : tg_rotary_config_default(), start, 1};
     return tg_apply(t, &rotary_op, &x, 1, &a, sizeof a, NULL);
 }
 

@@ -9,6 +9,7 @@
  * draws are in the order of its memory, as in torch: its axes are permuted before the op, and back after it.
  */
 #include "base/random.h"
+#include "ops/differentiate.h"
 #include "ops/elementwise/mask.h"
 
 TG_DECLARE_KERNEL(tg_dropout_forward);
@@ -89,6 +90,7 @@ static const tg_op dropout_op = {
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = tg_differentiate_linear, /* with the bits of the forward pass */
 };
 
 tg_tensor *tg_dropout(tg_tape *t, tg_tensor *x, double p)

@@ -77,6 +77,15 @@ void KERNEL(tg_triangle_backward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
+/* ---- gradients in ops ---- */
+
+static void differentiate_triangle(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_apply(t, call->op, dy, 1, call->attributes, sizeof(triangle_attributes), NULL);
+}
+
+/* ---- the ops ---- */
+
 static bool triangle_shape(tg_op_call *call)
 {
     tg_shape shape = tg_shape_of(call->inputs[0]);
@@ -98,7 +107,8 @@ static const tg_op tril_op = {.name = "tril",
                               .accepts_layout = tg_any_layout,
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL,
-                              .can_overwrite = true};
+                              .can_overwrite = true,
+                              .differentiate = differentiate_triangle};
 static const tg_op triu_op = {.name = "triu",
                               .shape = triangle_shape,
                               .input_names = {"x"},
@@ -106,7 +116,8 @@ static const tg_op triu_op = {.name = "triu",
                               .accepts_layout = tg_any_layout,
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL,
-                              .can_overwrite = true};
+                              .can_overwrite = true,
+                              .differentiate = differentiate_triangle};
 
 /* Returns the diagonal, limited so that the kernel's sum cannot overflow. */
 static int64_t within(int64_t diagonal)

@@ -3,6 +3,23 @@
 #include "ops/elementwise/integers.h"
 
 #ifdef TG_ONCE
+#include "ops/differentiate.h"
+
+/* ---- gradients in ops: of a broadcast input in the shape of y (tg_op.differentiate) ---- */
+
+static void differentiate_where(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[1] = tg_wants(call, 1) ? tg_where_true(t, call->inputs[0], dy[0]) : NULL;
+    dx[2] = tg_wants(call, 2) ? tg_masked_fill(t, dy[0], call->inputs[0], 0) : NULL;
+}
+
+static void differentiate_masked_fill(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_masked_fill(t, dy[0], call->inputs[1], 0);
+}
+
+/* ---- the ops ---- */
+
 static bool is_integer(const tg_tensor *x)
 {
     return x && !x->is_freed && !tg_dtype_is_float(x->dtype);
@@ -37,8 +54,9 @@ static bool where_shape(tg_op_call *call)
 #endif
 
 TG_ELEMENTWISE(tg_where_op, tg_elementwise_levels, where_value_loop, NULL, where_gradient_a_loop, where_gradient_b_loop,
-               .op.name = "where", .op.shape = where_shape, .op.input_names = {"mask", "a", "b"},
-               .op.backward_ignores_inputs = 2 | 4, .op.backward_ignores_outputs = TG_OP_ALL);
+               .op.name = "where", .op.differentiate = differentiate_where, .op.shape = where_shape,
+               .op.input_names = {"mask", "a", "b"}, .op.backward_ignores_inputs = 2 | 4,
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_where(tg_tape *t, tg_tensor *mask, tg_tensor *a, tg_tensor *b)
@@ -85,8 +103,9 @@ static bool masked_fill_shape(tg_op_call *call)
 #endif
 
 TG_ELEMENTWISE(tg_masked_fill_op, tg_elementwise_levels, masked_fill_value_loop, masked_fill_gradient_loop, NULL, NULL,
-               .op.name = "masked_fill", .op.shape = masked_fill_shape, .op.input_names = {"x", "mask"},
-               .op.backward_ignores_inputs = 1, .op.backward_ignores_outputs = TG_OP_ALL);
+               .op.name = "masked_fill", .op.differentiate = differentiate_masked_fill, .op.shape = masked_fill_shape,
+               .op.input_names = {"x", "mask"}, .op.backward_ignores_inputs = 1,
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_masked_fill(tg_tape *t, tg_tensor *x, tg_tensor *mask, double value)

@@ -132,9 +132,31 @@ void KERNEL(tg_embedding_backward)(const tg_op_call *call)
     tg_parallel_for(s.C, grain < 16 ? 16 : grain, add_rows, &s);
 }
 
-/* ---- the op ---- */
-
 #ifdef TG_ONCE
+#include "ops/differentiate.h"
+
+/* ---- gradients in ops ---- */
+
+/* The gradient is dense: rows of dy, added to zeros. */
+static void differentiate_embedding(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const embedding_attributes *a = call->attributes;
+    const tg_tensor *table = call->inputs[1];
+    const tg_shape column = {2, {call->inputs[0]->count, 1}};
+    tg_tensor *id = tg_reshape(t, call->inputs[0], (tg_shape){1, {column.size[0]}}), *rows = tg_as_rows(t, dy[0]);
+    if (a->padding >= 0) {
+        tg_tensor *is_padding = tg_eq(t, id, tg_full(t, TG_I32, TG_SCALAR, (double)a->padding));
+        rows = tg_masked_fill(t, rows, tg_reshape(t, is_padding, column), 0);
+    }
+    if (a->by_frequency) {
+        tg_tensor *none = tg_full(t, TG_F64, (tg_shape){2, {table->shape[0], 1}}, 0);
+        tg_tensor *frequency = tg_index_add(t, none, 0, id, tg_full(t, TG_F64, column, 1));
+        rows = tg_div(t, rows, tg_cast(t, tg_index_select(t, frequency, 0, id), tg_dtype_of(table)));
+    }
+    dx[1] = tg_index_add(t, tg_zeros_like(t, table), 0, id, rows);
+}
+
+/* ---- the op ---- */
 
 /* Ids are contiguous; the table may have any strides. */
 static bool embedding_layout(const tg_tensor *input, int i)
@@ -174,6 +196,7 @@ static const tg_op embedding_op = {
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1, /* the table's gradient is by rows */
     .lookups = 1u << TG_LOOKUP_TABLE,
+    .differentiate = differentiate_embedding,
 };
 
 /* Identifies a tg_embedding_config (tg_config_check). */

@@ -10,6 +10,7 @@
  * first, and gemm adds to it. Threads divide the columns of db, so one thread computes each sum, in the order of the
  * rows. Follows torch.nn.functional.linear.
  */
+#include "ops/differentiate.h"
 #include "ops/kernel_real.h"
 
 TG_DECLARE_KERNEL(tg_linear_forward);
@@ -21,20 +22,11 @@ typedef struct map {
     real *y, *dbias;
 } map;
 
-/* Returns the number of rows of x, which may have no columns. */
-static int64_t rows_of(const tg_tensor *x)
-{
-    int64_t rows = 1;
-    for (int axis = 0; axis < x->rank - 1; axis++) {
-        rows *= x->shape[axis];
-    }
-    return rows;
-}
-
 static map map_of(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *weight = call->inputs[1];
-    map m = {.rows = rows_of(x), .out = weight->shape[0], .in = weight->shape[1], .y = tg_values(call->outputs[0])};
+    map m = {
+        .rows = tg_row_count(x), .out = weight->shape[0], .in = weight->shape[1], .y = tg_values(call->outputs[0])};
     m.bias = call->input_count == 3 ? tg_values(call->inputs[2]) : NULL;
     return m;
 }
@@ -95,6 +87,21 @@ void KERNEL(tg_linear_backward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
+/* ---- gradients in ops ---- */
+
+static void differentiate_linear(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_wants(call, 0) ? tg_matmul(t, dy[0], call->inputs[1]) : NULL;
+    if (tg_wants(call, 1)) {
+        dx[1] = tg_matmul(t, tg_transpose(t, tg_as_rows(t, dy[0]), 0, 1), tg_as_rows(t, call->inputs[0]));
+    }
+    if (call->input_count == 3) {
+        dx[2] = dy[0];
+    }
+}
+
+/* ---- the op ---- */
+
 static bool linear_shape(tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *weight = call->inputs[1];
@@ -114,7 +121,7 @@ static bool linear_shape(tg_op_call *call)
     }
     tg_shape shape = tg_shape_of(x);
     shape.size[shape.rank - 1] = weight->shape[0];
-    int64_t rows = rows_of(x);
+    int64_t rows = tg_row_count(x);
     if (rows > TG_GEMM_LIMIT || weight->shape[0] > TG_GEMM_LIMIT || weight->shape[1] > TG_GEMM_LIMIT) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s, the weight %s; BLAS takes sizes up to %d",
                           tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
@@ -131,6 +138,7 @@ static const tg_op linear_op = {
     .backward_ignores_inputs = 1u << 2, /* the bias */
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_linear,
 };
 
 tg_tensor *tg_linear(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bias)

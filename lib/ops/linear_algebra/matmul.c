@@ -208,6 +208,23 @@ void KERNEL(tg_matmul_backward)(const tg_op_call *call)
 }
 
 #ifdef TG_ONCE
+#include "ops/differentiate.h"
+
+/* ---- gradients in ops ---- */
+
+static void differentiate_matmul(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *a = call->inputs[0], *b = call->inputs[1], *dc = dy[0];
+    dx[0] = tg_wants(call, 0) ? tg_matmul(t, dc, tg_transpose(t, b, -2, -1)) : NULL;
+    if (tg_wants(call, 1)) {
+        const bool is_tall = a->rank > 2 && b->rank == 2 && tg_row_count(a) <= TG_GEMM_LIMIT; /* one product for all */
+        a = is_tall ? tg_as_rows(t, a) : a;
+        dc = is_tall ? tg_as_rows(t, dc) : dc;
+        dx[1] = tg_matmul(t, tg_transpose(t, a, -2, -1), dc);
+    }
+}
+
+/* ---- the op ---- */
 
 static bool column_major(const tg_tensor *x)
 {
@@ -261,6 +278,7 @@ static const tg_op matmul_op = {
     .accepts_layout = matrix_layout,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_matmul,
 };
 
 tg_tensor *tg_matmul(tg_tape *t, tg_tensor *a, tg_tensor *b)

@@ -11,6 +11,7 @@
  */
 #include <tapegrad/extend.h>
 
+#include "ops/differentiate.h"
 #include "ops/elementwise/elementwise_real.h"
 #include "ops/loss/pointwise.h"
 
@@ -43,6 +44,21 @@ TG_LOOP(logits_gradient_loop, logits_gradient(a[i], b[i], c[i], d[i], dy[i]));
 TG_LOOP(target_gradient_loop, target_gradient(a[i], c[i], d[i], dy[i]));
 
 #ifdef TG_ONCE
+/* ---- gradients in ops ---- */
+
+static void differentiate_binary_cross_entropy(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *x = call->inputs[0], *target = call->inputs[1], *p = call->inputs[3];
+    tg_tensor *dl = tg_mul(t, call->inputs[2], tg_loss_gradient(t, call, dy[0])), *one_less = tg_number_minus(t, 1, p);
+    if (tg_wants(call, 0)) {
+        tg_tensor *s = tg_number_minus(t, 1, tg_mul(t, one_less, target));
+        dx[0] = tg_mul(t, dl, tg_sub(t, tg_mul(t, s, tg_sigmoid(t, x)), tg_mul(t, p, target)));
+    }
+    if (tg_wants(call, 1)) {
+        dx[1] = tg_mul(t, dl, tg_sub(t, tg_mul(t, one_less, tg_log_sigmoid(t, x)), x));
+    }
+}
+
 /* Checks that an input broadcasts to the logits, and has no gradient. */
 static bool check_weight(tg_op_call *call, int input, const char *name)
 {
@@ -66,7 +82,8 @@ static bool binary_cross_entropy_shape(tg_op_call *call)
 
 TG_ELEMENTWISE(tg_binary_cross_entropy_op, tg_loss_levels, binary_cross_entropy_value_loop, logits_gradient_loop,
                target_gradient_loop, NULL, .op.name = "binary_cross_entropy_with_logits",
-               .op.shape = binary_cross_entropy_shape, .op.input_names = {"logits", "target", "weight", "pos_weight"},
+               .op.differentiate = differentiate_binary_cross_entropy, .op.shape = binary_cross_entropy_shape,
+               .op.input_names = {"logits", "target", "weight", "pos_weight"},
                .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE

@@ -21,8 +21,9 @@
  */
 #include <tapegrad/extend.h>
 
-#include "ops/loss/cross_entropy_rows.h"
+#include "ops/differentiate.h"
 #include "ops/lanes.h"
+#include "ops/loss/cross_entropy_rows.h"
 
 TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_forward);
 TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_backward);
@@ -242,6 +243,35 @@ static bool cross_entropy_shape(tg_op_call *call)
            tg_op_scratch(call, targets->count + 1, tg_size_of(tg_dtype_of(logits)));
 }
 
+/* ---- gradients in ops ----
+ *
+ *   dx = dl (softmax(x) sum_k a_k - a)      a_k = w[k] ((1-e) [k = t] + e / V),    and for nll_loss -dl a
+ *
+ * A row that is ignored has an x and a dl of 0, so its values do not count. */
+static void differentiate_cross_entropy(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const tg_cross_entropy_attributes *a = call->attributes;
+    const double e = a->config.label_smoothing;
+    tg_tensor *x = call->inputs[0], *ids = call->inputs[1], *zero = tg_full(t, tg_dtype_of(x), TG_SCALAR, 0);
+    const int64_t classes = x->shape[x->rank - 1];
+    tg_tensor *ignored = tg_eq(t, ids, tg_full(t, TG_I32, TG_SCALAR, a->config.ignore_index));
+    tg_tensor *share = tg_one_hot(t, tg_masked_fill(t, ids, ignored, 0), classes, tg_dtype_of(x));
+    share = tg_add_scalar(t, tg_mul_scalar(t, share, 1 - e), e / (double)classes);
+    share = call->input_count > 2 ? tg_mul(t, share, call->inputs[2]) : share;
+    ignored = tg_unsqueeze(t, ignored, -1);
+    tg_tensor *dl = a->config.reduction == TG_REDUCTION_NONE ? tg_unsqueeze(t, dy[0], -1) : dy[0], *slope;
+    if (a->config.reduction == TG_REDUCTION_MEAN) {
+        dl = tg_div_scalar(t, dl, ((const tg_cross_entropy_saved *)call->saved)->counted);
+    }
+    if (a->from_log_probabilities) {
+        slope = tg_neg(t, share);
+    } else {
+        tg_tensor *softmax = tg_softmax(t, tg_masked_fill(t, x, ignored, 0), -1);
+        slope = tg_sub(t, tg_mul(t, softmax, tg_sum(t, share, TG_AXES(-1), TG_KEEP_AXES)), share);
+    }
+    dx[0] = tg_mul(t, tg_where(t, ignored, zero, dl), slope);
+}
+
 static const tg_op cross_entropy_op = {
     .name = "cross_entropy",
     .shape = cross_entropy_shape,
@@ -249,6 +279,7 @@ static const tg_op cross_entropy_op = {
     TG_WIDE_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_cross_entropy,
 };
 
 static const tg_op nll_loss_op = {
@@ -259,6 +290,7 @@ static const tg_op nll_loss_op = {
     .backward_ignores_inputs = 1u << 0, /* the log-probabilities */
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_cross_entropy,
 };
 
 const char tg_cross_entropy_mark[] = "tg_cross_entropy_config_default";

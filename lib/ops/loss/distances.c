@@ -7,6 +7,7 @@
  */
 #include <tapegrad/extend.h>
 
+#include "ops/differentiate.h"
 #include "ops/elementwise/elementwise_real.h"
 #include "ops/loss/pointwise.h"
 
@@ -23,6 +24,62 @@ static tg_tensor *apply_loss(tg_tape *t, const tg_elementwise *op, tg_tensor *x,
     tg_tensor *inputs[] = {x, target};
     tg_loss_attributes a = {{.p = number}, reduction};
     return tg_apply(t, &op->op, inputs, 2, &a, sizeof a, NULL);
+}
+
+/* ---- gradients in ops ---- */
+
+static tg_tensor *difference(tg_tape *t, const tg_op_call *call)
+{
+    return tg_sub(t, call->inputs[0], call->inputs[1]);
+}
+
+/* Sets the gradients of a distance with this slope, a function of the difference. */
+static void set_gradients(tg_tape *t, const tg_op_call *call, tg_tensor *slope, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_mul(t, slope, tg_loss_gradient(t, call, dy[0]));
+    dx[1] = tg_wants(call, 1) ? tg_neg(t, dx[0]) : NULL;
+}
+
+static void differentiate_mse_loss(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    set_gradients(t, call, tg_mul_scalar(t, difference(t, call), 2), dy, dx);
+}
+
+static void differentiate_l1_loss(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    set_gradients(t, call, tg_sign(t, difference(t, call)), dy, dx);
+}
+
+static void differentiate_smooth_l1_loss(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const double beta = ((const tg_loss_attributes *)call->attributes)->numbers.p;
+    tg_tensor *d = difference(t, call);
+    set_gradients(t, call, beta > 0 ? tg_clamp(t, tg_div_scalar(t, d, beta), -1, 1) : tg_sign(t, d), dy, dx);
+}
+
+static void differentiate_huber_loss(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const double delta = ((const tg_loss_attributes *)call->attributes)->numbers.p;
+    set_gradients(t, call, tg_clamp(t, difference(t, call), -delta, delta), dy, dx);
+}
+
+static void differentiate_kl_div(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *target = call->inputs[1], *dl = tg_loss_gradient(t, call, dy[0]);
+    dx[0] = tg_wants(call, 0) ? tg_neg(t, tg_mul(t, target, dl)) : NULL;
+    if (tg_wants(call, 1)) {
+        tg_tensor *slope = tg_add(t, tg_log(t, target), tg_div(t, target, target));
+        dx[1] = tg_mul(t, tg_sub(t, slope, call->inputs[0]), dl);
+    }
+}
+
+static void differentiate_kl_div_log(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *target = call->inputs[1], *dl = tg_mul(t, tg_exp(t, target), tg_loss_gradient(t, call, dy[0]));
+    dx[0] = tg_neg(t, dl);
+    if (tg_wants(call, 1)) {
+        dx[1] = tg_mul(t, tg_number_minus(t, 1, difference(t, call)), dl);
+    }
 }
 
 /* Checks a number of a config. */
@@ -55,8 +112,9 @@ TG_LOOP(mse_loss_value_loop, mse_loss_value(a[i], b[i]));
 TG_LOOP(mse_loss_gradient_loop, mse_loss_gradient(a[i], b[i], dy[i]));
 TG_LOOP(mse_loss_gradient_target_loop, -mse_loss_gradient(a[i], b[i], dy[i]));
 TG_ELEMENTWISE(tg_mse_loss_op, tg_loss_levels, mse_loss_value_loop, mse_loss_gradient_loop,
-               mse_loss_gradient_target_loop, NULL, .op.name = "mse_loss", .op.shape = loss_shape,
-               .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
+               mse_loss_gradient_target_loop, NULL, .op.name = "mse_loss", .op.differentiate = differentiate_mse_loss,
+               .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_mse_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
@@ -80,8 +138,8 @@ TG_LOOP(l1_loss_value_loop, l1_loss_value(a[i], b[i]));
 TG_LOOP(l1_loss_gradient_loop, l1_loss_gradient(a[i], b[i], dy[i]));
 TG_LOOP(l1_loss_gradient_target_loop, -l1_loss_gradient(a[i], b[i], dy[i]));
 TG_ELEMENTWISE(tg_l1_loss_op, tg_loss_levels, l1_loss_value_loop, l1_loss_gradient_loop, l1_loss_gradient_target_loop,
-               NULL, .op.name = "l1_loss", .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
+               NULL, .op.name = "l1_loss", .op.differentiate = differentiate_l1_loss, .op.shape = loss_shape,
+               .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
@@ -108,7 +166,8 @@ TG_LOOP(smooth_l1_loss_value_loop, smooth_l1_loss_value(a[i], b[i], p));
 TG_LOOP(smooth_l1_loss_gradient_loop, smooth_l1_loss_gradient(a[i], b[i], dy[i], p));
 TG_LOOP(smooth_l1_loss_gradient_target_loop, -smooth_l1_loss_gradient(a[i], b[i], dy[i], p));
 TG_ELEMENTWISE(tg_smooth_l1_loss_op, tg_loss_levels, smooth_l1_loss_value_loop, smooth_l1_loss_gradient_loop,
-               smooth_l1_loss_gradient_target_loop, NULL, .op.name = "smooth_l1_loss", .op.shape = loss_shape,
+               smooth_l1_loss_gradient_target_loop, NULL, .op.name = "smooth_l1_loss",
+               .op.differentiate = differentiate_smooth_l1_loss, .op.shape = loss_shape,
                .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
@@ -149,7 +208,8 @@ TG_LOOP(huber_loss_value_loop, huber_loss_value(a[i], b[i], p));
 TG_LOOP(huber_loss_gradient_loop, huber_loss_gradient(a[i], b[i], dy[i], p));
 TG_LOOP(huber_loss_gradient_target_loop, -huber_loss_gradient(a[i], b[i], dy[i], p));
 TG_ELEMENTWISE(tg_huber_loss_op, tg_loss_levels, huber_loss_value_loop, huber_loss_gradient_loop,
-               huber_loss_gradient_target_loop, NULL, .op.name = "huber_loss", .op.shape = loss_shape,
+               huber_loss_gradient_target_loop, NULL, .op.name = "huber_loss",
+               .op.differentiate = differentiate_huber_loss, .op.shape = loss_shape,
                .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
@@ -226,11 +286,12 @@ static bool kl_div_shape(tg_op_call *call)
 #endif
 
 TG_ELEMENTWISE(tg_kl_div_op, tg_loss_levels, kl_div_value_loop, kl_div_gradient_loop, kl_div_gradient_target_loop, NULL,
-               .op.name = "kl_div", .op.shape = kl_div_shape, .op.input_names = {"log_probs", "target"},
-               .op.backward_ignores_outputs = TG_OP_ALL);
-TG_ELEMENTWISE(tg_kl_div_log_op, tg_loss_levels, kl_div_log_value_loop, kl_div_log_gradient_loop,
-               kl_div_log_gradient_target_loop, NULL, .op.name = "kl_div", .op.shape = kl_div_shape,
+               .op.name = "kl_div", .op.differentiate = differentiate_kl_div, .op.shape = kl_div_shape,
                .op.input_names = {"log_probs", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_kl_div_log_op, tg_loss_levels, kl_div_log_value_loop, kl_div_log_gradient_loop,
+               kl_div_log_gradient_target_loop, NULL, .op.name = "kl_div", .op.differentiate = differentiate_kl_div_log,
+               .op.shape = kl_div_shape, .op.input_names = {"log_probs", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 static const char kl_div_mark[] = "tg_kl_div_config_default";

@@ -104,6 +104,11 @@ void KERNEL(tg_loss_backward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
+tg_tensor *tg_loss_gradient(tg_tape *t, const tg_op_call *call, tg_tensor *dy)
+{
+    return tg_div_scalar(t, dy, divisor_of(call));
+}
+
 const tg_op_kernels tg_loss_levels[TG_LEVELS][2] = TG_KERNELS_UP_TO(avx2, tg_loss_forward, tg_loss_backward);
 
 bool tg_loss_check_reduction(tg_op_call *call, tg_reduction reduction, bool allows_batch_mean)

@@ -35,6 +35,9 @@ bool tg_loss_check_reduction(tg_op_call *call, tg_reduction reduction, bool allo
  * of an input requires none there, so a refusal would depend on the layout. */
 bool tg_loss_expect_constant(tg_op_call *call, int input, const char *name);
 
+/* Returns the gradient of each loss, for gradients in ops; it broadcasts with the losses. */
+tg_tensor *tg_loss_gradient(tg_tape *t, const tg_op_call *call, tg_tensor *dy);
+
 /* Returns the divisor of the summed losses: `count` for the mean, `batch` for the mean per batch entry, else 1. */
 static inline double tg_loss_divisor(tg_reduction reduction, int64_t count, int64_t batch)
 {

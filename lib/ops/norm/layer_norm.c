@@ -17,6 +17,7 @@
  * the last axis.
  */
 #include "base/vector.h"
+#include "ops/differentiate.h"
 #include "ops/lanes.h"
 
 enum { ROW_CHUNKS = 16, ROW_PART = 8 * LANES };
@@ -263,6 +264,12 @@ static bool layer_norm_shape(tg_op_call *call)
            tg_op_backward_scratch(call, width, ROW_CHUNKS * 2 * tg_size_of(x->dtype));
 }
 
+static void differentiate_layer_norm(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_differentiate_rms(t, call, true, dy, dx);
+    dx[2] = dy[0];
+}
+
 static const tg_op layer_norm_op = {
     .name = "layer_norm",
     .shape = layer_norm_shape,
@@ -271,6 +278,7 @@ static const tg_op layer_norm_op = {
     .backward_ignores_inputs = 1u << 2, /* the bias */
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_layer_norm,
 };
 
 tg_tensor *tg_layer_norm(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps)

@@ -8,6 +8,7 @@
  * columns for dw, so one thread computes each sum, in the order of the rows. Follows torch.nn.functional.rms_norm over
  * the last axis.
  */
+#include "ops/differentiate.h"
 #include "ops/lanes.h"
 
 TG_DECLARE_KERNEL(tg_rms_norm_forward);
@@ -123,6 +124,11 @@ static bool rms_norm_shape(tg_op_call *call)
     return tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x)) && tg_op_save(call, x->count / width, sizeof(double));
 }
 
+static void differentiate_rms_norm(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_differentiate_rms(t, call, false, dy, dx);
+}
+
 static const tg_op rms_norm_op = {
     .name = "rms_norm",
     .shape = rms_norm_shape,
@@ -130,6 +136,7 @@ static const tg_op rms_norm_op = {
     TG_KERNELS(tg_rms_norm_forward, tg_rms_norm_backward),
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_rms_norm,
 };
 
 tg_tensor *tg_rms_norm(tg_tape *t, tg_tensor *x, tg_tensor *weight, double eps)

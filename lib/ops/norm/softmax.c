@@ -239,6 +239,21 @@ static bool softmax_shape(tg_op_call *call)
     return tg_op_expect_float(call, 0) && tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(x));
 }
 
+/* ---- gradients in ops ---- */
+
+static void differentiate_softmax(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *y = call->outputs[0], *dot;
+    dot = tg_sum(t, tg_mul(t, dy[0], y), TG_AXES(*(const int *)call->attributes), TG_KEEP_AXES);
+    dx[0] = tg_mul(t, y, tg_sub(t, dy[0], dot));
+}
+
+static void differentiate_log_softmax(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *sum = tg_sum(t, dy[0], TG_AXES(*(const int *)call->attributes), TG_KEEP_AXES);
+    dx[0] = tg_sub(t, dy[0], tg_mul(t, tg_exp(t, call->outputs[0]), sum));
+}
+
 static const tg_op softmax_op = {
     .name = "softmax",
     .shape = softmax_shape,
@@ -246,6 +261,7 @@ static const tg_op softmax_op = {
     TG_WIDE_KERNELS(tg_softmax_forward, tg_softmax_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_softmax,
 };
 
 static const tg_op log_softmax_op = {
@@ -255,6 +271,7 @@ static const tg_op log_softmax_op = {
     TG_WIDE_KERNELS(tg_log_softmax_forward, tg_log_softmax_backward),
     .backward_ignores_inputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_log_softmax,
 };
 
 static tg_tensor *along_axis(tg_tape *t, const tg_op *op, tg_tensor *x, int axis)

@@ -68,6 +68,18 @@ void KERNEL(tg_cumsum_backward)(const tg_op_call *call)
 }
 
 #ifdef TG_ONCE
+#include "ops/differentiate.h"
+
+/* ---- gradients in ops ---- */
+
+static void differentiate_cumsum(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const int axis = *(const int *)call->attributes;
+    const tg_axes axes = tg_axes_make(1, &axis);
+    dx[0] = call->inputs[0]->rank == 0 ? dy[0] : tg_flip(t, tg_cumsum(t, tg_flip(t, dy[0], axes), axis), axes);
+}
+
+/* ---- the op ---- */
 
 static bool cumsum_shape(tg_op_call *call)
 {
@@ -82,6 +94,7 @@ static const tg_op cumsum_op = {
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_cumsum,
 };
 
 tg_tensor *tg_cumsum(tg_tape *t, tg_tensor *x, int axis)

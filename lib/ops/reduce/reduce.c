@@ -163,10 +163,21 @@ static bool extreme_shape(tg_op_call *call)
     const tg_reduce_attributes *a = call->attributes;
     return tg_reduce_expect_values(call, a->sign < 0 ? "minimum" : "maximum") && tg_reduce_twice_shape(call);
 }
+
+/* ---- gradients in ops ---- */
+
+static void differentiate_extreme_op(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *x = call->inputs[0], *most = tg_reduce_kept(t, call, call->outputs[0]);
+    tg_tensor *ties = tg_cast(t, tg_eq(t, x, most), tg_dtype_of(x));
+    dx[0] = tg_mul(t, tg_reduce_kept(t, call, dy[0]), tg_div(t, ties, tg_reduce_sum(t, call, ties)));
+}
 #endif
 
-TG_REDUCE_OP(tg_amax_op, &extremes_reducer, &extremes_gradient, .op.name = "amax", .op.shape = extreme_shape);
-TG_REDUCE_OP(tg_amin_op, &extremes_reducer, &extremes_gradient, .op.name = "amin", .op.shape = extreme_shape);
+TG_REDUCE_OP(tg_amax_op, &extremes_reducer, &extremes_gradient, .op.name = "amax",
+             .op.differentiate = differentiate_extreme_op, .op.shape = extreme_shape);
+TG_REDUCE_OP(tg_amin_op, &extremes_reducer, &extremes_gradient, .op.name = "amin",
+             .op.differentiate = differentiate_extreme_op, .op.shape = extreme_shape);
 
 /* ---- var and std ---- */
 
@@ -257,15 +268,35 @@ static void differentiate_var(const tg_tile *tile, real *dx)
     write_slopes(tile, var_slope, dx);
 }
 
+#ifdef TG_ONCE
+
+/* ---- gradients in ops ---- */
+
+static void differentiate_var_op(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const tg_reduce_attributes *a = call->attributes;
+    tg_tensor *x = call->inputs[0], *y = call->outputs[0];
+    const double count = (double)x->count / (double)y->count, degrees = count - (double)a->correction;
+    tg_tensor *scale = tg_mul_scalar(t, dy[0], 2 / degrees);
+    if (a->root) { /* 0, and so are its gradients, where y = 0 */
+        scale = tg_div(t, scale, tg_masked_fill(t, tg_mul_scalar(t, y, 2), tg_logical_not(t, y), (double)INFINITY));
+    }
+    tg_tensor *mean = tg_div_scalar(t, tg_reduce_sum(t, call, x), count);
+    dx[0] = tg_mul(t, tg_reduce_kept(t, call, scale), tg_sub(t, x, mean));
+}
+
+#endif
+
 static const tg_reducer var_reducer = {.reduce = reduce_var, .combine = combine_var, .project = project_var};
 static const tg_reducer var_gradient = {.reduce = reduce_means,
                                         .combine = combine_var,
                                         .prepare = prepare_var,
                                         .differentiate = differentiate_var,
                                         .reads_x = true};
-TG_REDUCE_OP(tg_var_op, &var_reducer, &var_gradient, .op.name = "var", .op.shape = tg_reduce_twice_shape,
-             .op.backward_ignores_outputs = TG_OP_ALL);
-TG_REDUCE_OP(tg_std_op, &var_reducer, &var_gradient, .op.name = "std", .op.shape = tg_reduce_twice_shape);
+TG_REDUCE_OP(tg_var_op, &var_reducer, &var_gradient, .op.name = "var", .op.differentiate = differentiate_var_op,
+             .op.shape = tg_reduce_twice_shape, .op.backward_ignores_outputs = TG_OP_ALL);
+TG_REDUCE_OP(tg_std_op, &var_reducer, &var_gradient, .op.name = "std", .op.differentiate = differentiate_var_op,
+             .op.shape = tg_reduce_twice_shape);
 
 #ifdef TG_ONCE
 

@@ -98,6 +98,9 @@ bool tg_reduce_expect_values(tg_op_call *call, const char *name);
 /* Returns y, or its gradient, with the reduced axes, of size 1: it broadcasts with x. */
 tg_tensor *tg_reduce_kept(tg_tape *t, const tg_op_call *call, tg_tensor *y);
 
+/* Returns the sum of x, which has the shape of the input, over the axes that the call reduces, which stay. */
+tg_tensor *tg_reduce_sum(tg_tape *t, const tg_op_call *call, tg_tensor *x);
+
 /* Checks the axes (RANGE), completes the attributes, and calls the op. */
 tg_tensor *tg_reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, tg_keep_axes keep,
                      tg_reduce_attributes attributes);

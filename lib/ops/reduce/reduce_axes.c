@@ -85,6 +85,18 @@ tg_tensor *tg_reduce_kept(tg_tape *t, const tg_op_call *call, tg_tensor *y)
     return tg_reshape(t, y, shape);
 }
 
+tg_tensor *tg_reduce_sum(tg_tape *t, const tg_op_call *call, tg_tensor *x)
+{
+    const tg_reduce_attributes *a = call->attributes;
+    tg_axes axes = {0};
+    for (int axis = 0; axis < call->inputs[0]->rank; axis++) {
+        if (a->reduced >> axis & 1) {
+            axes.axis[axes.count++] = axis;
+        }
+    }
+    return tg_sum(t, x, axes.count > 0 ? axes : TG_ALL_AXES, TG_KEEP_AXES);
+}
+
 tg_tensor *tg_reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, tg_keep_axes keep, tg_reduce_attributes a)
 {
     if (!tg_tape_expect_input(t, op->name, "x", x) || !tg_expect_axes(t, op->name, axes)) {

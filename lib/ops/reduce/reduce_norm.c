@@ -6,6 +6,7 @@
  * Sums are in double. The backward pass of a norm reduces x again, because it needs the norm in double. Follows
  * torch.logsumexp and torch.linalg.vector_norm.
  */
+#include "ops/differentiate.h"
 #include "ops/reduce/fold.h"
 #include "ops/reduce/p_norm.h"
 
@@ -73,12 +74,24 @@ static void differentiate_exponentials(const tg_tile *tile, real *dx)
     write_slopes(tile, exp_slope, dx);
 }
 
+#ifdef TG_ONCE
+
+/* ---- gradients in ops ---- */
+
+static void differentiate_logsumexp(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *y = tg_reduce_kept(t, call, call->outputs[0]);
+    dx[0] = tg_mul(t, tg_reduce_kept(t, call, dy[0]), tg_exp(t, tg_sub(t, call->inputs[0], y)));
+}
+
+#endif
+
 static const tg_reducer exponentials_reducer = {
     .reduce = reduce_exponentials, .combine = combine_exponentials, .project = project_exponentials};
 static const tg_reducer exponentials_gradient = {
     .prepare = prepare_exponentials, .differentiate = differentiate_exponentials, .reads_x = true};
 TG_REDUCE_OP(tg_logsumexp_op, &exponentials_reducer, &exponentials_gradient, .op.name = "logsumexp",
-             .op.shape = tg_reduce_shape);
+             .op.differentiate = differentiate_logsumexp, .op.shape = tg_reduce_shape);
 
 /* ---- norm ---- */
 
@@ -215,6 +228,37 @@ static bool norm_shape(tg_op_call *call)
     return (p > 0 || tg_op_fail(call, TG_ERROR_VALUE, "p %g; it must be above 0, or INFINITY", p)) &&
            (p < (double)INFINITY || tg_reduce_expect_values(call, "maximum")) && tg_reduce_twice_shape(call);
 }
+
+/* ---- gradients in ops: backward ignores y, so it is computed again ---- */
+
+static tg_tensor *norm_again(tg_tape *t, const tg_op_call *call)
+{
+    tg_reduce_attributes a = *(const tg_reduce_attributes *)call->attributes;
+    a.keep = true;
+    return tg_apply(t, call->op, call->inputs, 1, &a, sizeof a, NULL);
+}
+
+/* An even power of x / y needs no sign, and has all derivatives. Any other power is taken of |x| / y, with 1 for the
+ * values that are 0, whose slope is a constant 0. */
+static void differentiate_norm_op(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const double p = ((const tg_reduce_attributes *)call->attributes)->p;
+    const bool is_even = fmod(p, 2) == 0;
+    tg_tensor *x = call->inputs[0], *y = norm_again(t, call), *size = is_even ? x : tg_abs(t, x);
+    y = tg_masked_fill(t, y, tg_logical_not(t, y), is_even ? (double)INFINITY : 1);
+    size = is_even ? size : tg_masked_fill(t, size, tg_logical_not(t, x), 1);
+    tg_tensor *slope = tg_pow_scalar(t, tg_div(t, size, y), p - 1);
+    slope = is_even ? slope : tg_mul(t, tg_sign(t, x), slope);
+    dx[0] = tg_mul(t, tg_reduce_kept(t, call, dy[0]), slope);
+}
+
+static void differentiate_largest_norm(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *x = call->inputs[0], *is_largest = tg_eq(t, tg_abs(t, x), norm_again(t, call));
+    tg_tensor *ties = tg_reduce_sum(t, call, tg_cast(t, is_largest, tg_dtype_of(x)));
+    tg_tensor *share = tg_div(t, tg_reduce_kept(t, call, dy[0]), ties);
+    dx[0] = tg_where_true(t, is_largest, tg_mul(t, tg_sign(t, x), share));
+}
 #endif
 
 static const tg_reducer norm_reducer = {.reduce = reduce_norm, .combine = combine_sums, .project = project_norm};
@@ -223,8 +267,8 @@ static const tg_reducer norm_gradient = {.reduce = reduce_norm,
                                          .prepare = prepare_norm,
                                          .differentiate = differentiate_norm,
                                          .reads_x = true};
-TG_REDUCE_OP(tg_norm_op, &norm_reducer, &norm_gradient, .op.name = "norm", .op.shape = norm_shape,
-             .op.backward_ignores_outputs = TG_OP_ALL);
+TG_REDUCE_OP(tg_norm_op, &norm_reducer, &norm_gradient, .op.name = "norm", .op.differentiate = differentiate_norm_op,
+             .op.shape = norm_shape, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* The same for p = INFINITY. */
 static const tg_reducer largest_reducer = {.reduce = reduce_norm, .combine = combine_largest, .project = project_norm};
@@ -233,7 +277,8 @@ static const tg_reducer largest_gradient = {.reduce = reduce_norm,
                                             .prepare = prepare_norm,
                                             .differentiate = differentiate_norm,
                                             .reads_x = true};
-TG_REDUCE_OP(tg_largest_norm_op, &largest_reducer, &largest_gradient, .op.name = "norm", .op.shape = norm_shape,
+TG_REDUCE_OP(tg_largest_norm_op, &largest_reducer, &largest_gradient, .op.name = "norm",
+             .op.differentiate = differentiate_largest_norm, .op.shape = norm_shape,
              .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE

@@ -155,6 +155,18 @@ void KERNEL(tg_topk_backward)(const tg_op_call *call)
 }
 
 #ifdef TG_ONCE
+#include "ops/differentiate.h"
+
+/* ---- gradients in ops ---- */
+
+static void differentiate_topk(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    tg_tensor *x = call->inputs[0];
+    const int axis = ((const topk_attributes *)call->attributes)->axis;
+    dx[0] = x->rank == 0 ? dy[0] : tg_scatter_add(t, tg_zeros_like(t, x), axis, call->outputs[1], dy[0]);
+}
+
+/* ---- the ops ---- */
 
 static bool topk_shape(tg_op_call *call)
 {
@@ -194,6 +206,7 @@ static const tg_op topk_op = {
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = 1u << 0,
     .can_overwrite = true,
+    .differentiate = differentiate_topk,
 };
 
 static const tg_op sort_op = {
@@ -204,6 +217,7 @@ static const tg_op sort_op = {
     .backward_ignores_inputs = TG_OP_ALL,
     .backward_ignores_outputs = 1u << 0,
     .can_overwrite = true,
+    .differentiate = differentiate_topk,
 };
 
 /* Keeps all values of a line for `all`, else k; as in torch, a scalar gives its value for a k of 0, too. */

@@ -54,6 +54,16 @@ void KERNEL(tg_cast_backward)(const tg_op_call *call)
 }
 
 #ifdef TG_ONCE
+#include "ops/differentiate.h"
+
+/* ---- gradients in ops ---- */
+
+static void differentiate_cast(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_cast(t, dy[0], tg_dtype_of(call->inputs[0]));
+}
+
+/* ---- the op ---- */
 
 static bool cast_shape(tg_op_call *call)
 {
@@ -67,7 +77,8 @@ static const tg_op cast_op = {.name = "cast",
                               TG_KERNELS(tg_cast_forward, tg_cast_backward),
                               .backward_ignores_inputs = TG_OP_ALL,
                               .backward_ignores_outputs = TG_OP_ALL,
-                              .can_overwrite = true};
+                              .can_overwrite = true,
+                              .differentiate = differentiate_cast};
 
 tg_tensor *tg_cast(tg_tape *t, tg_tensor *x, tg_dtype dtype)
 {

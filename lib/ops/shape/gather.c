@@ -47,6 +47,22 @@ void KERNEL(tg_index_select_backward)(const tg_op_call *call)
 }
 
 #ifdef TG_ONCE
+#include "ops/differentiate.h"
+
+/* ---- gradients in ops ---- */
+
+static void differentiate_gather(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] =
+        tg_scatter_add(t, tg_zeros_like(t, call->inputs[0]), *(const int *)call->attributes, call->inputs[1], dy[0]);
+}
+
+static void differentiate_index_select(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = tg_index_add(t, tg_zeros_like(t, call->inputs[0]), *(const int *)call->attributes, call->inputs[1], dy[0]);
+}
+
+/* ---- the ops ---- */
 
 static bool gather_shape(tg_op_call *call)
 {
@@ -91,7 +107,8 @@ static const tg_op gather_op = {.name = "gather",
                                 .input_names = {"x", "ids"},
                                 TG_KERNELS(tg_gather_forward, tg_gather_backward),
                                 .backward_ignores_inputs = 1u << 0,
-                                .backward_ignores_outputs = TG_OP_ALL};
+                                .backward_ignores_outputs = TG_OP_ALL,
+                                .differentiate = differentiate_gather};
 /* Rows of a matrix are read where they are: a copy of a view would read those that no id names, too. Elsewhere ids name
  * single values, which are near each other only in a copy. */
 static bool is_matrix(const tg_tensor *input, int i)
@@ -103,7 +120,8 @@ static bool is_matrix(const tg_tensor *input, int i)
     {                                                                                             \
         .name = "index_select", .shape = index_select_shape, .input_names = {"x", "ids"},         \
         TG_KERNELS(tg_index_select_forward, tg_index_select_backward), .accepts_layout = accepts, \
-        .backward_ignores_inputs = 1u << 0, .backward_ignores_outputs = TG_OP_ALL                 \
+        .backward_ignores_inputs = 1u << 0, .backward_ignores_outputs = TG_OP_ALL,                \
+        .differentiate = differentiate_index_select                                               \
     }
 
 static const tg_op index_select_op = INDEX_SELECT(NULL), index_rows_op = INDEX_SELECT(is_matrix);

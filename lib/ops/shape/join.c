@@ -61,6 +61,24 @@ void KERNEL(tg_cat_backward)(const tg_op_call *call)
 }
 
 #ifdef TG_ONCE
+#include "ops/differentiate.h"
+
+/* ---- gradients in ops ---- */
+
+static void differentiate_join(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const join_attributes *a = call->attributes;
+    int64_t begin = 0;
+    for (int k = 0; k < call->input_count; k++) {
+        const int64_t end = begin + (a->is_new ? 1 : call->inputs[k]->shape[a->axis]);
+        if (tg_wants(call, k)) {
+            dx[k] = a->is_new ? tg_select(t, dy[0], a->axis, begin) : tg_slice(t, dy[0], a->axis, begin, end, 1);
+        }
+        begin = end;
+    }
+}
+
+/* ---- the ops ---- */
 
 static bool cat_shape(tg_op_call *call)
 {
@@ -107,7 +125,8 @@ static bool stack_shape(tg_op_call *call)
 #define JOIN_OP(op_name, rule)                                                                                        \
     {                                                                                                                 \
         .name = op_name, .shape = rule, TG_KERNELS(tg_cat_forward, tg_cat_backward), .accepts_layout = tg_any_layout, \
-        .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL, .can_overwrite = true            \
+        .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL, .can_overwrite = true,           \
+        .differentiate = differentiate_join                                                                           \
     }
 
 static const tg_op cat_op = JOIN_OP("cat", cat_shape), stack_op = JOIN_OP("stack", stack_shape);

@@ -71,6 +71,36 @@ void KERNEL(tg_index_add_backward)(const tg_op_call *call)
 }
 
 #ifdef TG_ONCE
+#include "ops/differentiate.h"
+
+/* ---- gradients in ops ---- */
+
+/* The values of the source that no id selects are behind the others: their gradient, zeros, is appended. */
+static void differentiate_scatter_add(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    const tg_tensor *source = call->inputs[2];
+    tg_shape shape = tg_shape_of(call->inputs[1]);
+    dx[0] = dy[0];
+    if (!tg_wants(call, 2)) {
+        return;
+    }
+    dx[2] = tg_gather(t, dy[0], *(const int *)call->attributes, call->inputs[1]);
+    for (int axis = 0; axis < source->rank; axis++) {
+        shape.size[axis] = source->shape[axis] - shape.size[axis];
+        if (shape.size[axis] > 0) {
+            dx[2] = tg_cat(t, (tg_tensor *[]){dx[2], tg_full(t, tg_dtype_of(source), shape, 0)}, 2, axis);
+        }
+        shape.size[axis] = source->shape[axis];
+    }
+}
+
+static void differentiate_index_add(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
+{
+    dx[0] = dy[0];
+    dx[2] = tg_wants(call, 2) ? tg_index_select(t, dy[0], *(const int *)call->attributes, call->inputs[1]) : NULL;
+}
+
+/* ---- the ops ---- */
 
 static bool scatter_add_shape(tg_op_call *call)
 {
@@ -124,6 +154,7 @@ static const tg_op scatter_add_op = {
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_scatter_add,
 };
 
 static const tg_op index_add_op = {
@@ -134,6 +165,7 @@ static const tg_op index_add_op = {
     .backward_ignores_inputs = 1u << 0 | 1u << 2,
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .differentiate = differentiate_index_add,
 };
 
 static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, int axis, tg_tensor *ids, tg_tensor *source)
