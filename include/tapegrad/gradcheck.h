@@ -41,7 +41,8 @@
  *
  * A check knows only its own inputs: a mistake may appear at other values, sizes or strides, or only if some inputs
  * need no gradient. So check several shapes, each input alone, and the same tensor twice. Keep inputs away from kinks
- * (relu at 0) and ties (sort), where the function has no derivative; the error then names the slopes on both sides.
+ * (relu at 0) and ties (sort), where the function has no derivative: the error names the slopes on both sides, unless
+ * skip_kinks is set.
  */
 #ifndef TAPEGRAD_GRADCHECK_H
 #define TAPEGRAD_GRADCHECK_H
@@ -75,8 +76,33 @@ typedef enum tg_gradcheck_mode {
      * rtol times the root of the sum of the squares of all terms. So a relative mistake in all entries is found if it
      * is larger than rtol. A mistake in one of n equal entries is certain to be found only if it is larger than 5 rtol
      * sqrt(n). One in an entry that is small beside the others may be missed altogether. */
-    TG_GRADCHECK_FAST
+    TG_GRADCHECK_FAST,
+    /* no differences, and so neither eps nor tolerances: along random directions d of all inputs together, what the
+     * gradient g leaves, |f(x + h d) - f(x) - h g.d|, must fall as h^2 while h falls by 4: 8 evaluations for each of 2
+     * directions, for ops and whole models, f32 and f64. The report has the orders. Where rounding hides them the
+     * verdict is "cannot tell", which fails. Follows taylor_test of dolfin-adjoint (Farrell et al. 2013). Kernels are
+     * watched as in the other modes */
+    TG_GRADCHECK_TAYLOR
 } tg_gradcheck_mode;
+
+/* What an entry of a Jacobian is. */
+typedef enum tg_gradcheck_verdict {
+    TG_GRADCHECK_RIGHT,
+    TG_GRADCHECK_WRONG,
+    /* The function has a kink at the value, such as relu at 0 or a tie of a maximum: the slopes on both sides differ,
+     * also for smaller steps, and the analytic derivative is one of them or lies between them. Differences of floats
+     * tell no kink. */
+    TG_GRADCHECK_KINK
+} tg_gradcheck_verdict;
+
+/* One entry, in the slow mode. */
+typedef struct tg_gradcheck_pair {
+    /* the input, and the flat row-major indices of its value and of the output's value */
+    int input;
+    int64_t input_index, output_index;
+    double analytic, numeric;
+    tg_gradcheck_verdict verdict;
+} tg_gradcheck_pair;
 
 /* A row (an index on axis 0) of an input that has no gradient by design, such as the padding row of an embedding. Its
  * analytic gradient must be exactly zero; no differences are computed. Frozen rows (tapegrad/rows.h) need not be
@@ -150,6 +176,16 @@ typedef struct tg_gradcheck_config {
     const tg_rng *rng;
     /* the seed of the fast mode's vectors; default 67280421310721, that of a new torch.Generator */
     uint64_t projection_seed;
+    /* the names of the inputs in messages, and their number: "input 2 'bias'"; an element may be NULL; default NULL and
+     * 0 */
+    const char *const *input_names;
+    int input_name_count;
+    /* whether an entry at a kink is skipped and counted, and not an error; default false */
+    bool skip_kinks;
+    /* a function that is called with `pair_context` and each entry that the slow mode compares, such as to draw a map of
+     * what is wrong; default NULL */
+    void (*on_pair)(void *pair_context, const tg_gradcheck_pair *pair);
+    void *pair_context;
     /* the rows without a gradient by design, and their number; both are set or neither; default NULL and 0 */
     const tg_gradcheck_row *rows_without_gradient;
     int row_count;
@@ -157,11 +193,14 @@ typedef struct tg_gradcheck_config {
 
 TG_API tg_gradcheck_config tg_gradcheck_config_default(void);
 
+/* The size of the verdict in a report. */
+#define TG_GRADCHECK_TEXT 1200
+
 typedef struct tg_gradcheck_report {
     /* whether all pairs are within their tolerance */
     bool passed;
-    /* the number of pairs that were compared */
-    int64_t compared;
+    /* the numbers of pairs that were compared, that are wrong, and that are at a kink; of the slow mode */
+    int64_t compared, wrong, kinks;
 
     /* the input of the worst pair that is out of tolerance, or -1, where the parameters follow the inputs in their
      * order; and the flat row-major indices of the input's value and of the output's value, -1 in the fast mode. If a
@@ -180,6 +219,10 @@ typedef struct tg_gradcheck_report {
     double max_relative_error;
     /* one line for people, also for a check that passed */
     char text[TG_ERROR_TEXT];
+    /* a line for each input that was compared: "input 2 'bias': 64 of 64 right", or "input 0 'x': 3 of 512 wrong, rows
+     * 5, 9; analytic / numeric = 2 everywhere: a factor". Patterns are named if they fit all wrong entries: a factor,
+     * the sign, zeros, a transposed matrix. Of the Taylor mode the orders. "" if the check ended before */
+    char verdict[TG_GRADCHECK_TEXT];
 } tg_gradcheck_report;
 
 /* Returns true if the gradients of `function` with respect to all inputs that require one are right. The function

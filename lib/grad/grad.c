@@ -105,8 +105,7 @@ static bool check(const tg_grad_call *g, const tg_grad_config *given)
            tg_tape_fail(t, TG_ERROR_STATE, "grad", "a span is open; call activation_checkpoint_end before");
 }
 
-/* Returns whether an output depends on x, after tg_find_paths. */
-static bool is_used(const tg_grad_call *g, const tg_tensor *x)
+bool tg_grad_is_used(const tg_grad_call *g, const tg_tensor *x)
 {
     const tg_tape *t = g->tape;
     if (tg_find_tensor(g->outputs, g->output_count, x) >= 0) {
@@ -126,7 +125,7 @@ static bool is_used(const tg_grad_call *g, const tg_tensor *x)
 static bool check_used(const tg_grad_call *g)
 {
     for (int i = 0; !g->config.allow_unused && i < g->input_count; i++) {
-        if (!is_used(g, g->inputs[i])) {
+        if (!tg_grad_is_used(g, g->inputs[i])) {
             return tg_tape_fail(g->tape, TG_ERROR_STATE, "grad",
                                 "no output depends on input %d; config.allow_unused gives it the gradient NULL", i);
         }

@@ -217,6 +217,9 @@ static bool run(const pass *p)
     }
     for (int i = 0; i < g->input_count; i++) {
         tg_tensor *x = g->inputs[i], *gradient = *slot_of(p, x);
+        if (!gradient && tg_grad_is_used(g, x)) { /* ops without a slope */
+            gradient = tg_full(t, tg_dtype_of(x), tg_shape_of(x), 0);
+        }
         int first = tg_find_tensor(g->inputs, g->input_count, x);
         g->gradients[i] = first < i ? g->gradients[first] : gradient ? finish(t, x, gradient) : NULL;
         if (t->error->code != TG_OK) {

@@ -57,6 +57,8 @@ static void describe_mismatch(tg_check *c, const char *remark)
     char allowed[100], kink[TG_CHECK_KINK];
     tg_check_name(c, report->input, name);
     remark = is_rounding(c) ? tg_check_floats_remark(c) : *remark ? remark : tg_check_describe_kink(c, kink);
+    char verdict[200] = "";
+    tg_check_describe_inputs(c, report->wrong > 1 ? report->input : -1, verdict, sizeof verdict);
     if (report->input_index < 0) {
         snprintf(where, sizeof where, "along a random direction of %s", name);
     } else {
@@ -65,12 +67,13 @@ static void describe_mismatch(tg_check *c, const char *remark)
                  tg_index_format(&c->variables[report->input].shape, report->input_index, in));
     }
     snprintf(allowed, sizeof allowed, "they may differ by %.3g", report->tolerance);
-    tg_check_fail(c, TG_ERROR_VALUE, "%s: analytic %.9g, numeric %.9g; %s%s", where, report->analytic, report->numeric,
+    tg_check_fail(c, TG_ERROR_VALUE, "%s: analytic %.9g, numeric %.9g; %s%s%s", where, report->analytic,
+                  report->numeric,
                   !isfinite(report->numeric)
                       ? "the difference must be finite: use inputs and an eps at which the function's values are"
                   : !isfinite(report->analytic) ? "the gradient must be finite"
                                                 : allowed,
-                  remark);
+                  remark, verdict);
 }
 
 static void sum_up(tg_check *c)
@@ -89,7 +92,10 @@ static void sum_up(tg_check *c)
     if (c->error->code != TG_OK) {
         return;
     }
-    if (report->compared == 0 && !c->config.allow_empty) {
+    if (report->compared == 0 && report->kinks > 0) {
+        tg_check_fail(c, TG_ERROR_VALUE, "all %lld entries are at kinks, and were skipped; use other inputs",
+                      (long long)report->kinks);
+    } else if (report->compared == 0 && !c->config.allow_empty) {
         tg_check_fail(c, TG_ERROR_SHAPE,
                       "nothing to compare: the result or every input is empty; config.allow_empty accepts this");
     } else if (report->compared > 0 && !c->anything) {
@@ -97,6 +103,7 @@ static void sum_up(tg_check *c)
                       "all derivatives are zero, analytic and numeric: this check cannot fail; use other inputs");
     } else {
         report->passed = true;
+        tg_check_describe_inputs(c, -1, NULL, 0);
         tg_format_line(report->text, sizeof report->text, "%.*s: passed, %lld compared, largest relative error %.2g",
                        TG_CUT(c->config.name, 80), (long long)report->compared, report->max_relative_error);
     }
@@ -104,16 +111,19 @@ static void sum_up(tg_check *c)
 
 static void run(tg_check *c)
 {
-    if (c->config.mode == TG_GRADCHECK_SLOW) {
+    if (c->config.mode == TG_GRADCHECK_TAYLOR) {
+        tg_check_taylor(c);
+    } else if (c->config.mode == TG_GRADCHECK_SLOW) {
         if (tg_check_slow(c) && c->mismatch) {
             describe_mismatch(c, "");
         }
     } else if (tg_check_fast(c) && c->mismatch) {
         tg_gradcheck_report projected = *c->report;
         c->mismatch = false;
+        *c->report = (tg_gradcheck_report){.input = -1, .input_index = -1, .output_index = -1};
         if (tg_check_slow(c) && c->mismatch) {
             describe_mismatch(c, "");
-        } else if (c->error->code == TG_OK) {
+        } else if (c->error->code == TG_OK && c->report->kinks == 0) {
             *c->report = projected;
             describe_mismatch(c, "; the comparison of single entries (slow mode) passes");
         }
@@ -175,7 +185,7 @@ static bool prepare(tg_check *c)
     }
     c->output_shape = tg_shape_of(y);
     c->outputs = y->count;
-    c->raw = tg_check_numbers(4 + TG_CHECK_DRAWS, c->outputs);
+    c->raw = tg_check_numbers(6 + TG_CHECK_DRAWS, c->outputs);
     tg_tensor *seed = c->raw ? tg_tensor_new(tg_dtype_of(y), c->output_shape, NULL) : NULL;
     if (!seed) {
         return tg_check_out_of_memory(c);
@@ -184,7 +194,9 @@ static bool prepare(tg_check *c)
     c->first = c->raw + c->outputs;
     c->plus = c->first + c->outputs;
     c->minus = c->plus + c->outputs;
-    c->projections = c->minus + c->outputs;
+    c->center = c->minus + c->outputs;
+    c->gaps = c->center + c->outputs;
+    c->projections = c->gaps + c->outputs;
     tg_copy_to_contiguous(y, c->first);
     return !c->config.reference || agrees_with_reference(c, y);
 }
@@ -195,6 +207,8 @@ static void release(tg_check *c)
     tg_run_free(c->run);
     for (int k = 0; c->variables && k < c->input_count; k++) {
         tg_free(c->variables[k].jacobian);
+        tg_free(c->variables[k].numeric);
+        tg_free(c->variables[k].verdicts);
         tg_free(c->variables[k].before);
         tg_release(c->inputs ? c->inputs[k] : NULL);
         tg_release(c->moved ? c->moved[k] : NULL);
@@ -222,8 +236,10 @@ bool tg_check_arguments(const char *call, const tg_check *c, const tg_gradcheck_
     if (config && config->numeric_in_f64 && c->f64_refusal) {
         return tg_error_set(error, TG_ERROR_VALUE, "%s: numeric_in_f64 %s", call, c->f64_refusal);
     }
-    return !config || tg_config_check_list(call, "rows_without_gradient", config->rows_without_gradient, "row_count",
-                                           config->row_count, error);
+    return !config || (tg_config_check_list(call, "rows_without_gradient", config->rows_without_gradient, "row_count",
+                                            config->row_count, error) &&
+                       tg_config_check_list(call, "input_names", config->input_names, "input_name_count",
+                                            config->input_name_count, error));
 }
 
 bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *error)

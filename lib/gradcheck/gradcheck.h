@@ -16,7 +16,7 @@
 
 /* One input of the function, or one parameter. */
 typedef struct tg_variable {
-    const char *name; /* of a parameter; NULL for an input */
+    const char *name; /* of a parameter, or the one that the config gives to an input; NULL: it has none */
     bool checked;     /* whether the input requires a gradient */
     bool is_repeated; /* whether an earlier input is the same tensor */
     uint64_t version; /* the version of the copy before a call */
@@ -26,6 +26,9 @@ typedef struct tg_variable {
     double *before;    /* the gradient before a backward, of shape (count); the block of the next two, too */
     double *again;     /* the gradient after it, of shape (count) */
     double *direction; /* fast mode: d, of shape (count) */
+    /* slow mode, of shape (rows, count): the differences, and what the entries are (tg_gradcheck_verdict) */
+    double *numeric;
+    uint8_t *verdicts;
     double max_error, max_value;
 } tg_variable;
 
@@ -51,6 +54,8 @@ typedef struct tg_check {
     int64_t outputs;      /* the number of values of the result */
     double *raw, *first;  /* memory for the values of the result, in its dtype: of this call, and of the first one */
     double *plus, *minus; /* the values of the result after a step forward and a step back */
+    double *center;       /* the same without a step */
+    double *gaps;         /* the differences of the slopes on both sides, for the first step */
     int64_t rows;         /* the number of vectors v: slow mode: that of the outputs; fast mode: TG_CHECK_DRAWS */
     bool is_projected;    /* whether the vectors are `projections`, of shape (rows, outputs); else they are e_i */
     double *projections;
@@ -90,9 +95,20 @@ bool tg_check_arguments(const char *call, const tg_check *c, const tg_gradcheck_
 /* Runs the check: sets the report and the error. */
 bool tg_check_run(tg_check *c, const tg_gradcheck_config *config, tg_error *error);
 
-/* The two modes: fill the report, and set `mismatch` if a derivative is wrong. */
+/* The modes: fill the report, and set `mismatch` if a derivative is wrong. */
 bool tg_check_slow(tg_check *c);
 bool tg_check_fast(tg_check *c);
+bool tg_check_taylor(tg_check *c);
+
+/* Allocates the rows of every Jacobian, and frees the old ones. */
+bool tg_check_make_jacobians(tg_check *c);
+
+/* Writes x[index]. Returns the value that it has in x's dtype. Writes nothing if the function has resized x, or trains
+ * it with deferred steps: then the check has failed. */
+double tg_check_put(tg_tensor *x, int64_t index, double value);
+
+/* Writes the verdict of the report, and, if `input` is not -1, the line of that input behind a "; ". */
+void tg_check_describe_inputs(const tg_check *c, int input, char *line, size_t size);
 
 /* Writes a remark about the mismatch of the report if the function has a kink there, with the value that ties with the
  * one that moves; "" if it has none. Returns `text`. */

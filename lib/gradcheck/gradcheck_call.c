@@ -36,10 +36,13 @@ bool tg_check_out_of_memory(tg_check *c)
 const char *tg_check_name(const tg_check *c, int k, char text[TG_CHECK_NAME])
 {
     const char *name = c->variables[k].name;
-    if (name) {
+    if (name && k >= c->input_count - c->parameter_count) {
         snprintf(text, TG_CHECK_NAME, "parameter '%s'", name);
     } else {
-        snprintf(text, TG_CHECK_NAME, "input %d", k);
+        int length = snprintf(text, TG_CHECK_NAME, "input %d", k);
+        if (name) {
+            snprintf(text + length, (size_t)(TG_CHECK_NAME - length), " '%.200s'", name);
+        }
     }
     return text;
 }
@@ -80,7 +83,7 @@ bool tg_check_copy_input(tg_check *c, int k)
     tg_variable *v = &c->variables[k];
     char name[TG_CHECK_NAME];
     int parameter = k - (c->input_count - c->parameter_count);
-    v->name = parameter >= 0 ? c->names[parameter] : NULL;
+    v->name = parameter >= 0 ? c->names[parameter] : k < c->config.input_name_count ? c->config.input_names[k] : NULL;
     if (!tg_is_tensor(x)) {
         return tg_check_fail(c, TG_ERROR_STATE, "%s is NULL, or was freed by its tape", tg_check_name(c, k, name));
     }
