@@ -66,6 +66,9 @@ TG_API tg_grad_config tg_grad_config_default(void);
 TG_API bool tg_grad(tg_tape *tape, tg_tensor *const *outputs, int output_count, tg_tensor *const *inputs,
                     int input_count, tg_tensor **gradients, const tg_grad_config *config);
 
+/* Computes a loss, a scalar, on the tape. `context` is the argument of tg_hvp. */
+typedef tg_tensor *(*tg_loss_function)(tg_tape *tape, void *context);
+
 typedef struct tg_hvp_config {
     /* private: tg_hvp_config_default() sets it */
     tg_config_mark mark;
@@ -78,15 +81,13 @@ typedef struct tg_hvp_config {
 TG_API tg_hvp_config tg_hvp_config_default(void);
 
 /* Computes a Hessian-vector product, of the second derivatives of a loss with respect to leaves and of a vector with
- * one part for each leaf: torch.autograd.functional.hvp. `loss` computes the loss, a scalar, on the tape; `context` is
- * its first argument. vectors[i] and products[i] have the shape and dtype of inputs[i]; the tape owns the products,
+ * one part for each leaf: torch.autograd.functional.hvp. vectors[i] and products[i] have the shape and dtype of inputs[i]; the tape owns the products,
  * which are not recorded. By differences `loss` is called twice, each time with the same state of the generator.
  *
  * Returns false after an error, and then nothing has changed: those of tg_grad and of `loss`; STATE for an input that is
  * no leaf; VALUE for a step that is negative or not finite. */
-TG_API bool tg_hvp(tg_tape *tape, tg_tensor *(*loss)(void *context, tg_tape *tape), void *context,
-                   tg_tensor *const *inputs, int count, tg_tensor *const *vectors, tg_tensor **products,
-                   const tg_hvp_config *config);
+TG_API bool tg_hvp(tg_tape *tape, tg_loss_function loss, void *context, tg_tensor *const *inputs, int count,
+                   tg_tensor *const *vectors, tg_tensor **products, const tg_hvp_config *config);
 
 #ifdef __cplusplus
 }

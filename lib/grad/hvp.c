@@ -18,7 +18,7 @@ tg_hvp_config tg_hvp_config_default(void)
 
 typedef struct hvp {
     tg_tape *tape;
-    tg_tensor *(*loss)(void *context, tg_tape *tape);
+    tg_loss_function loss;
     void *context;
     tg_tensor *const *inputs, *const *vectors;
     int count;
@@ -68,7 +68,7 @@ static bool check(const hvp *h, const tg_hvp_config *given)
 /* Computes the gradients of the loss. One on which it does not depend is NULL. */
 static bool differentiate(const hvp *h, bool create_graph, tg_tensor **gradients)
 {
-    tg_tensor *y = h->loss(h->context, h->tape);
+    tg_tensor *y = h->loss(h->tape, h->context);
     tg_grad_config config = tg_grad_config_default();
     config.create_graph = create_graph;
     config.allow_unused = true;
@@ -163,8 +163,8 @@ static bool end(const hvp *h, const tg_tape_point *point, bool done)
     return done;
 }
 
-bool tg_hvp(tg_tape *t, tg_tensor *(*loss)(void *context, tg_tape *tape), void *context, tg_tensor *const *inputs,
-            int count, tg_tensor *const *vectors, tg_tensor **products, const tg_hvp_config *given)
+bool tg_hvp(tg_tape *t, tg_loss_function loss, void *context, tg_tensor *const *inputs, int count,
+            tg_tensor *const *vectors, tg_tensor **products, const tg_hvp_config *given)
 {
     hvp h = {.tape = t,
              .loss = loss,

@@ -31,6 +31,8 @@ CALLBACK(void, after, "tg_kernel_watch.after", (void *context, const tg_op_call 
 CALLBACK(bool, on_token, "tg_gpt_generate_config.on_token", (void *context, int32_t id), return id < 0)
 CALLBACK(tg_tensor *, square, "tg_gradcheck_function", (tg_tape * tape, tg_tensor *const *x, int count, void *context),
          return tg_mul(tape, x[0], x[count - 1]))
+static tg_tensor *moved;
+CALLBACK(tg_tensor *, loss, "tg_loss_function", (tg_tape * tape, void *context), return tg_mul(tape, moved, moved))
 CALLBACK(void, reference, "tg_gradcheck_reference", (void *context, const double *const *x, double *y), *y = **x * **x)
 CALLBACK(void, forward, "tg_gradcheck_kernels.forward", (void *context, const void *const *x, void *y),
          *(float *)y = *(const float *)*x * *(const float *)*x)
@@ -72,6 +74,9 @@ static void test_contexts(void **state)
     assert_true(tg_gradcheck(square, &own, &x, 1, &floats, NULL, &error));
     assert_true(tg_gradcheck_params(params, square, &own, &x, 1, &floats, NULL, &error));
     assert_true(tg_gradcheck_arrays(&kernels, &x, 1, &floats, NULL, &error));
+    moved = leaf(x);
+    tg_tensor *product;
+    assert_true(tg_hvp(tape, loss, &own, &x, 1, &x, &product, NULL));
     tg_gpt_config sizes = tg_gpt_config_default();
     sizes.vocabulary = sizes.context = sizes.width = sizes.heads = sizes.layers = 2;
     tg_gpt *gpt = tg_gpt_new(params, &sizes);

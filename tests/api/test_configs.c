@@ -98,6 +98,26 @@ USE(backward)
     keep_tape(w);
 }
 
+USE(grad)
+{
+    tg_tensor *y = tg_sum(w->tape, w->x, TG_ALL_AXES, TG_DROP_AXES), *gradient;
+    tg_grad(w->tape, &y, 1, &w->x, 1, &gradient, GIVEN(grad));
+    keep_tape(w);
+}
+
+static tg_tensor *sum_of_squares(tg_tape *tape, void *context)
+{
+    tg_tensor *x = (tg_tensor *)context;
+    return tg_sum(tape, tg_mul(tape, x, x), TG_ALL_AXES, TG_DROP_AXES);
+}
+
+USE(hvp)
+{
+    tg_tensor *product;
+    tg_hvp(w->tape, sum_of_squares, w->x, &w->x, 1, &w->x, &product, GIVEN(hvp));
+    keep_tape(w);
+}
+
 USE(tensor_print)
 {
     FILE *file = tmpfile();
@@ -393,7 +413,7 @@ typedef struct config_entry {
     X(sgd) X(adam) X(adamw) X(sparse_adam) X(adagrad) X(rmsprop) X(lion) X(schedule) X(nn_embedding) \
     X(nn_embedding_bag) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
-    X(nn_transformer_decoder_layer_forward) X(tape) X(graph) X(backward) X(tensor_print) X(embedding) \
+    X(nn_transformer_decoder_layer_forward) X(tape) X(graph) X(backward) X(grad) X(hvp) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
     X(gpt_open) X(gpt_save) X(lora) \
     X(loader) X(tokenizer_open) X(tokenizer_train_files) X(tokenizer_encode_files) \
@@ -573,6 +593,8 @@ static const list_entry lists[] = {
     LIST(words, special, special_count),
     LIST(params_save, metadata, metadata_count),
     LIST(gradcheck, rows_without_gradient, row_count),
+    LIST(gradcheck, input_names, input_name_count),
+    LIST(grad, output_gradients, output_gradient_count),
 };
 
 static void assert_list_refused(const list_entry *e, const void *list, int64_t count, const char *text)

@@ -330,7 +330,7 @@ typedef struct loss {
 } loss;
 
 /* sum w sin x + factor w^2, whose Hessian has the blocks -w sin x, cos x and 2 factor. */
-static tg_tensor *waves(void *context, tg_tape *t)
+static tg_tensor *waves(tg_tape *t, void *context)
 {
     loss *l = context;
     l->calls++;
@@ -338,13 +338,13 @@ static tg_tensor *waves(void *context, tg_tape *t)
     return tg_sum(t, terms, TG_ALL_AXES, TG_DROP_AXES);
 }
 
-static tg_tensor *line(void *context, tg_tape *t)
+static tg_tensor *line(tg_tape *t, void *context)
 {
     (void)context;
     return tg_sum(t, x, TG_ALL_AXES, TG_DROP_AXES);
 }
 
-static tg_tensor *noise(void *context, tg_tape *t)
+static tg_tensor *noise(tg_tape *t, void *context)
 {
     (void)context;
     tg_tensor *dropped = tg_dropout(t, x, 0.5);

@@ -147,7 +147,7 @@ static tg_tensor *smallest(tg_tape *t, tg_tensor *x)
 
 static tg_tensor *top(tg_tape *t, tg_tensor *x)
 {
-    return tg_topk(t, x, 1, 0, TG_LARGEST_FIRST, NULL);
+    return tg_add(t, x, tg_topk(t, x, 1, 0, TG_LARGEST_FIRST, NULL));
 }
 
 static tg_tensor *sorted(tg_tape *t, tg_tensor *x)

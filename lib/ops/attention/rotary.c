@@ -20,7 +20,7 @@ TG_DECLARE_KERNEL(tg_rotary_backward);
 typedef struct rotary_attributes {
     tg_rotary_config config;
     int64_t start;
-    int direction; /* 1, or -1 for the inverse */
+    int64_t direction; /* 1, or -1 for the inverse */
 } rotary_attributes;
 
 typedef struct rotation {
