@@ -20,7 +20,7 @@ typedef struct training {
     tg_tensor *inputs, *targets, *w[WEIGHTS];
 } training;
 
-static tg_tensor *loss_of(void *context, tg_tape *t)
+static tg_tensor *loss_of(tg_tape *t, void *context)
 {
     const training *a = context;
     return tg_cross_entropy(t, tg_gpt_forward(t, a->model, a->inputs, NULL), a->targets, NULL);
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
     printf("stable below %.1f\n", 2 / rate);
     for (int step = 1; step <= STEPS; step++) {
         tg_tape_reset(t);
-        tg_tensor *loss = loss_of(&a, t);
+        tg_tensor *loss = loss_of(t, &a);
         tg_optim_zero_grad(r.optim);
         tg_backward(t, loss, NULL);
         double value = tg_tensor_item(loss, &r.error);

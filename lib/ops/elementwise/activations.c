@@ -45,7 +45,7 @@ static void differentiate_silu(tg_tape *t, const tg_op_call *call, tg_tensor *co
 static void differentiate_elu(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
 {
     tg_tensor *x = call->inputs[0], *zero = tg_full(t, tg_dtype_of(x), TG_SCALAR, 0);
-    tg_tensor *power = tg_exp(t, tg_clamp(t, x, -(double)INFINITY, 0));
+    tg_tensor *power = tg_exp(t, tg_neg(t, tg_relu(t, tg_neg(t, x)))); /* torch's slope of the slope at 0 is 0 */
     tg_tensor *slope = tg_mul_scalar(t, power, ((const tg_numbers *)call->attributes)->p);
     dx[0] = tg_where(t, tg_le(t, x, zero), tg_mul(t, dy[0], slope), dy[0]);
 }

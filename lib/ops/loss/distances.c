@@ -50,17 +50,24 @@ static void differentiate_l1_loss(tg_tape *t, const tg_op_call *call, tg_tensor 
     set_gradients(t, call, tg_sign(t, difference(t, call)), dy, dx);
 }
 
+/* Returns min(max(d, -limit), limit), whose slope at the limits is 0, as torch's. */
+static tg_tensor *limited(tg_tape *t, tg_tensor *d, double limit)
+{
+    tg_tensor *is_far = d ? tg_ge(t, tg_abs(t, d), tg_full(t, tg_dtype_of(d), TG_SCALAR, limit)) : NULL;
+    return tg_where(t, is_far, tg_mul_scalar(t, tg_sign(t, d), limit), d);
+}
+
 static void differentiate_smooth_l1_loss(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
 {
     const double beta = ((const tg_loss_attributes *)call->attributes)->numbers.p;
     tg_tensor *d = difference(t, call);
-    set_gradients(t, call, beta > 0 ? tg_clamp(t, tg_div_scalar(t, d, beta), -1, 1) : tg_sign(t, d), dy, dx);
+    set_gradients(t, call, beta > 0 ? tg_div_scalar(t, limited(t, d, beta), beta) : tg_sign(t, d), dy, dx);
 }
 
 static void differentiate_huber_loss(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
 {
     const double delta = ((const tg_loss_attributes *)call->attributes)->numbers.p;
-    set_gradients(t, call, tg_clamp(t, difference(t, call), -delta, delta), dy, dx);
+    set_gradients(t, call, limited(t, difference(t, call), delta), dy, dx);
 }
 
 static void differentiate_kl_div(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
