@@ -34,8 +34,8 @@ extern "C" {
 typedef struct tg_grad_config {
     /* private: tg_grad_config_default() sets it */
     tg_config_mark mark;
-    /* The gradient of each output from which the pass starts, of the output's shape and dtype, and their number, that of
-     * the outputs; torch: grad_outputs. An element may be NULL: 1, for an output of one value. If they require a
+    /* The gradient of each output from which the pass starts, of the output's shape and dtype, and their number, that
+     * of the outputs; torch: grad_outputs. An element may be NULL: 1, for an output of one value. If they require a
      * gradient themselves, the results of create_graph depend on them, too. Default NULL and 0: 1 for each. */
     tg_tensor *const *output_gradients;
     int output_gradient_count;
@@ -72,8 +72,8 @@ typedef tg_tensor *(*tg_loss_function)(tg_tape *tape, void *context);
 typedef struct tg_hvp_config {
     /* private: tg_hvp_config_default() sets it */
     tg_config_mark mark;
-    /* The step h of differences, > 0: the product is (g(x + h v) - g(x - h v)) / 2h, with the gradient g, which needs no
-     * second derivative of an op. The inputs are moved and moved back, so backward no longer goes through earlier
+    /* The step h of differences, > 0: the product is (g(x + h v) - g(x - h v)) / 2h, with the gradient g, which needs
+     * no second derivative of an op. The inputs are moved and moved back, so backward no longer goes through earlier
      * calls that read them. 0: exact. Default 0. */
     double step;
 } tg_hvp_config;
@@ -81,11 +81,12 @@ typedef struct tg_hvp_config {
 TG_API tg_hvp_config tg_hvp_config_default(void);
 
 /* Computes a Hessian-vector product, of the second derivatives of a loss with respect to leaves and of a vector with
- * one part for each leaf: torch.autograd.functional.hvp. vectors[i] and products[i] have the shape and dtype of inputs[i]; the tape owns the products,
- * which are not recorded. By differences `loss` is called twice, each time with the same state of the generator.
+ * one part for each leaf: torch.autograd.functional.hvp. vectors[i] and products[i] have the shape and dtype of
+ * inputs[i]; the tape owns the products, which are not recorded. By differences `loss` is called twice, each time with
+ * the same state of the generator.
  *
- * Returns false after an error, and then nothing has changed: those of tg_grad and of `loss`; STATE for an input that is
- * no leaf; VALUE for a step that is negative or not finite. */
+ * Returns false after an error, and then nothing has changed: those of tg_grad and of `loss`; STATE for an input that
+ * is no leaf; VALUE for a step that is negative or not finite. */
 TG_API bool tg_hvp(tg_tape *tape, tg_loss_function loss, void *context, tg_tensor *const *inputs, int count,
                    tg_tensor *const *vectors, tg_tensor **products, const tg_hvp_config *config);
 

@@ -182,8 +182,8 @@ typedef struct tg_gradcheck_config {
     int input_name_count;
     /* whether an entry at a kink is skipped and counted, and not an error; default false */
     bool skip_kinks;
-    /* a function that is called with `pair_context` and each entry that the slow mode compares, such as to draw a map of
-     * what is wrong; default NULL */
+    /* a function that is called with `pair_context` and each entry that the slow mode compares, such as to draw a map
+     * of what is wrong; default NULL */
     void (*on_pair)(void *pair_context, const tg_gradcheck_pair *pair);
     void *pair_context;
     /* the rows without a gradient by design, and their number; both are set or neither; default NULL and 0 */

@@ -105,27 +105,10 @@ static bool check(const tg_grad_call *g, const tg_grad_config *given)
            tg_tape_fail(t, TG_ERROR_STATE, "grad", "a span is open; call activation_checkpoint_end before");
 }
 
-bool tg_grad_is_used(const tg_grad_call *g, const tg_tensor *x)
-{
-    const tg_tape *t = g->tape;
-    if (tg_find_tensor(g->outputs, g->output_count, x) >= 0) {
-        return true;
-    }
-    for (size_t k = 0; k < t->record_count; k++) {
-        const tg_record *record = &t->records[k];
-        for (int i = 0; record->on_path && i < record->input_count; i++) {
-            if (tg_record_inputs(t, record)[i] == x && t->states[record->first_tensor + (size_t)i].requires_grad) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static bool check_used(const tg_grad_call *g)
 {
     for (int i = 0; !g->config.allow_unused && i < g->input_count; i++) {
-        if (!tg_grad_is_used(g, g->inputs[i])) {
+        if (!tg_has_path(g->tape, g->outputs, g->output_count, g->inputs[i])) {
             return tg_tape_fail(g->tape, TG_ERROR_STATE, "grad",
                                 "no output depends on input %d; config.allow_unused gives it the gradient NULL", i);
         }

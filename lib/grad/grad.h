@@ -20,9 +20,6 @@ static inline tg_tensor *tg_given_gradient(const tg_grad_call *g, int i)
     return g->config.output_gradients ? g->config.output_gradients[i] : NULL;
 }
 
-/* Returns whether an output depends on x, after tg_find_paths. */
-bool tg_grad_is_used(const tg_grad_call *g, const tg_tensor *x);
-
 /* Computes the gradients in ops, which are recorded, after tg_find_paths. Returns false with the error set; the records
  * that exist then are the caller's to remove. */
 bool tg_grad_in_ops(const tg_grad_call *g);

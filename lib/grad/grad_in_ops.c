@@ -217,7 +217,7 @@ static bool run(const pass *p)
     }
     for (int i = 0; i < g->input_count; i++) {
         tg_tensor *x = g->inputs[i], *gradient = *slot_of(p, x);
-        if (!gradient && tg_grad_is_used(g, x)) { /* ops without a slope */
+        if (!gradient && tg_has_path(t, g->outputs, g->output_count, x)) { /* ops without a slope */
             gradient = tg_full(t, tg_dtype_of(x), tg_shape_of(x), 0);
         }
         int first = tg_find_tensor(g->inputs, g->input_count, x);

@@ -191,9 +191,11 @@ bool tg_hvp(tg_tape *t, tg_loss_function loss, void *context, tg_tensor *const *
     tg_tape_point point;
     tg_tape_save_point(t, true, &point);
     bool recording = t->recording;
+    int64_t backwards = t->backwards;
     t->recording = true;
     bool done = h.step > 0 ? by_differences(&h) : by_two_passes(&h);
     t->recording = recording;
+    t->backwards = backwards; /* nothing of them is kept */
     done = end(&h, &point, done);
     tg_pool_give(t->pool, lists);
     return done;

@@ -41,7 +41,7 @@ const char *tg_check_name(const tg_check *c, int k, char text[TG_CHECK_NAME])
     } else {
         int length = snprintf(text, TG_CHECK_NAME, "input %d", k);
         if (name) {
-            snprintf(text + length, (size_t)(TG_CHECK_NAME - length), " '%.200s'", name);
+            snprintf(text + length, (size_t)(TG_CHECK_NAME - length), " '%.*s'", TG_CUT(name, 200));
         }
     }
     return text;

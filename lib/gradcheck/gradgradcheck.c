@@ -25,7 +25,7 @@ typedef struct second {
     tg_tensor **targets, **gradients, **by_kernels;
 } second;
 
-/* Checks that the gradients in ops are those of the backward kernels: differences of the former know nothing of them. */
+/* Checks that the gradients in ops are those of the backward kernels, of which their differences know nothing. */
 static bool compare(second *s, tg_tape *t, tg_tensor *y, int count, const tg_grad_config *given)
 {
     tg_grad_config config = *given;

@@ -21,7 +21,7 @@ typedef struct tg_pass {
     const char *call; /* the first word of its errors */
     tg_tape *tape;
     tg_tensor *result;
-    /* the tensors whose gradients are computed, to which tg_find_paths has found the paths; NULL: those of all leaves */
+    /* the tensors whose gradients are computed, to which tg_find_paths has found the paths; NULL: all leaves */
     tg_tensor *const *targets;
     int target_count;
     void *first;   /* a block, for the adjoint of the result */
@@ -50,6 +50,9 @@ bool tg_check_versions(tg_tape *t, const char *call, const tg_record *record);
 /* Finds the records through which the gradients of the targets go (tg_record.on_path). */
 void tg_find_paths(tg_tape *t, tg_tensor *const *outputs, int output_count, tg_tensor *const *targets,
                    int target_count);
+
+/* Returns whether an output depends on the target x, after that. */
+bool tg_has_path(const tg_tape *t, tg_tensor *const *outputs, int output_count, const tg_tensor *x);
 
 /* Returns the index of x, or -1. */
 static inline int tg_find_tensor(tg_tensor *const *list, int count, const tg_tensor *x)

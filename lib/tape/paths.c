@@ -37,3 +37,15 @@ void tg_find_paths(tg_tape *t, tg_tensor *const *outputs, int output_count, tg_t
         }
     }
 }
+
+bool tg_has_path(const tg_tape *t, tg_tensor *const *outputs, int output_count, const tg_tensor *x)
+{
+    bool found = tg_find_tensor(outputs, output_count, x) >= 0;
+    for (size_t k = 0; k < t->record_count && !found; k++) {
+        const tg_record *record = &t->records[k];
+        for (int i = 0; record->on_path && i < record->input_count; i++) {
+            found |= tg_record_inputs(t, record)[i] == x && differentiates(t, record, i);
+        }
+    }
+    return found;
+}

@@ -382,6 +382,9 @@ static void test_hvp(void **state)
             assert_true(product < 1e-9 || fabs(product - 8) < 1e-4);
         }
     }
+    for (int i = 0; i < 1100; i++) { /* more than max_backwards: a product keeps no records */
+        assert_true(tg_hvp(tape, line, NULL, inputs, 1, vectors, products, NULL));
+    }
     tg_hvp_config config = tg_hvp_config_default();
     config.step = -1;
     assert_false(tg_hvp(tape, line, NULL, inputs, 2, vectors, products, &config));

@@ -1,5 +1,5 @@
-/* What a gradient check says: a line for each input, what all wrong entries have in common, kinks, and the orders of the
- * Taylor mode. */
+/* What a gradient check says: a line for each input, what all wrong entries have in common, kinks, and the orders of
+ * the Taylor mode. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Gradients in random graphs of sums, differences, views and products, beside a plain reverse pass over arrays. All
- * values are small whole numbers, so they are exact. Every COLUMNS values of a tensor are the same as the COLUMNS before
- * them, so one reverse pass serves any width: 3 values, and so many that threads divide them.
+ * values are small whole numbers, so they are exact. Every COLUMNS values of a tensor are the same as the COLUMNS
+ * before them, so one reverse pass serves any width: 3 values, and so many that threads divide them.
  */
 #include "support.h"
 

@@ -75,6 +75,29 @@ bool tg_reduce_expect_values(tg_op_call *call, const char *name)
     return true;
 }
 
+tg_tensor *tg_reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, tg_keep_axes keep, tg_reduce_attributes a)
+{
+    if (!tg_tape_expect_input(t, op->name, "x", x) || !tg_expect_axes(t, op->name, axes)) {
+        return NULL;
+    }
+    a.reduced = axes.count < 0 ? ~0u : 0;
+    a.keep = keep == TG_KEEP_AXES;
+    for (int i = 0; i < axes.count; i++) {
+        int axis = axes.axis[i];
+        if (!tg_tape_expect_axis(t, op->name, x, &axis)) {
+            return NULL;
+        }
+        if (a.reduced >> axis & 1) {
+            tg_tape_fail(t, TG_ERROR_RANGE, op->name, "axis %d is listed twice", axis);
+            return NULL;
+        }
+        a.reduced |= 1u << axis;
+    }
+    return tg_apply(t, op, &x, 1, &a, sizeof a, NULL);
+}
+
+/* ---- gradients in ops ---- */
+
 tg_tensor *tg_reduce_kept(tg_tape *t, const tg_op_call *call, tg_tensor *y)
 {
     const tg_reduce_attributes *a = call->attributes;
@@ -95,25 +118,4 @@ tg_tensor *tg_reduce_sum(tg_tape *t, const tg_op_call *call, tg_tensor *x)
         }
     }
     return tg_sum(t, x, axes.count > 0 ? axes : TG_ALL_AXES, TG_KEEP_AXES);
-}
-
-tg_tensor *tg_reduce(tg_tape *t, const tg_op *op, tg_tensor *x, tg_axes axes, tg_keep_axes keep, tg_reduce_attributes a)
-{
-    if (!tg_tape_expect_input(t, op->name, "x", x) || !tg_expect_axes(t, op->name, axes)) {
-        return NULL;
-    }
-    a.reduced = axes.count < 0 ? ~0u : 0;
-    a.keep = keep == TG_KEEP_AXES;
-    for (int i = 0; i < axes.count; i++) {
-        int axis = axes.axis[i];
-        if (!tg_tape_expect_axis(t, op->name, x, &axis)) {
-            return NULL;
-        }
-        if (a.reduced >> axis & 1) {
-            tg_tape_fail(t, TG_ERROR_RANGE, op->name, "axis %d is listed twice", axis);
-            return NULL;
-        }
-        a.reduced |= 1u << axis;
-    }
-    return tg_apply(t, op, &x, 1, &a, sizeof a, NULL);
 }
