@@ -19,7 +19,7 @@
  *   - sum, mean, amax, amin, var, std, logsumexp, norm, cumsum, topk, sort;
  *   - all shapes and views, cat, stack, gather, index_select, scatter_add, index_add, embedding;
  *   - matmul, linear, softmax, log_softmax, layer_norm, rms_norm, rotary, scaled_dot_product_attention;
- *   - cross_entropy with ids, nll_loss, mse_loss, l1_loss, binary_cross_entropy_with_logits.
+ *   - cross_entropy with ids, nll_loss, mse_loss, binary_cross_entropy_with_logits.
  * Without create_graph every op will do.
  */
 #ifndef TAPEGRAD_GRAD_H

@@ -21,14 +21,14 @@ typedef struct hvp {
     tg_loss_function loss;
     void *context;
     tg_tensor *const *inputs, *const *vectors;
-    int count;
-    double step;
-    /* blocks of the pool: the gradients at x, and at x + h v; and those that depend on x, with their vectors */
-    tg_tensor **gradients, **ahead, **outputs, **directions;
     tg_tensor **products;
+    int count;
+    /* a block of the pool: the gradients; and, by two passes, those that depend on an input, with their vectors, or, by
+     * differences, copies of the inputs, and the gradients at x + h v */
+    tg_tensor **gradients, **outputs, **directions;
 } hvp;
 
-static bool check(const hvp *h, const tg_hvp_config *given)
+static bool check(const hvp *h, const tg_hvp_config *given, double step)
 {
     tg_tape *t = h->tape;
     if (!tg_tape_expect_config(t, "hvp", given, mark)) {
@@ -44,8 +44,8 @@ static bool check(const hvp *h, const tg_hvp_config *given)
     if (h->count < 1) {
         return tg_tape_fail(t, TG_ERROR_VALUE, "hvp", "%d inputs; there must be at least one", h->count);
     }
-    if (!(h->step >= 0 && isfinite(h->step))) {
-        return tg_tape_fail(t, TG_ERROR_VALUE, "hvp", "step %g; it must be finite, and 0 or more", h->step);
+    if (!(step >= 0 && isfinite(step))) {
+        return tg_tape_fail(t, TG_ERROR_VALUE, "hvp", "step %g; it must be finite, and 0 or more", step);
     }
     for (int i = 0; i < h->count; i++) {
         const tg_tensor *x = h->inputs[i], *v = h->vectors[i];
@@ -94,46 +94,40 @@ static bool by_two_passes(const hvp *h)
     return count == 0 || tg_grad(h->tape, h->outputs, count, h->inputs, h->count, h->products, &config);
 }
 
-/* Sets the inputs to kept + factor v. */
-static void move(const hvp *h, tg_tensor *const *kept, double factor)
-{
-    for (int i = 0; i < h->count; i++) {
-        tg_tensor *x = h->inputs[i], *to = h->outputs[i];
-        for (int64_t k = 0; k < x->count; k++) {
-            tg_put(to, k, tg_get(kept[i], k) + (factor != 0 ? factor * tg_value_at(h->vectors[i], k) : 0));
-        }
-        tg_copy_from_contiguous(x, tg_values(to));
-        tg_touch(x);
-    }
-}
-
-static bool by_differences(const hvp *h)
+/* Computes the gradients at x + factor v, with the generator as it was, and moves the inputs back. */
+static bool differentiate_at(const hvp *h, const tg_tape_point *point, double factor, tg_tensor **gradients)
 {
     tg_tape *t = h->tape;
+    bool done = true;
+    if (point->draws) {
+        tg_rng_copy(t->rng, &point->rng);
+    }
+    t->recording = false;
     for (int i = 0; i < h->count; i++) {
-        const tg_tensor *x = h->inputs[i];
-        h->directions[i] = tg_tape_new_tensor(t, "hvp", tg_dtype_of(x), tg_shape_of(x));
-        h->outputs[i] = tg_tape_new_tensor(t, "hvp", tg_dtype_of(x), tg_shape_of(x));
-        if (!h->directions[i] || !h->outputs[i]) {
-            return false;
-        }
-        tg_copy_to_contiguous(x, tg_values(h->directions[i]));
+        tg_tensor *moved = tg_add(t, h->outputs[i], tg_mul_scalar(t, h->vectors[i], factor));
+        done = moved && tg_tensor_copy_from(h->inputs[i], moved, t->error) && done;
     }
-    tg_rng before;
-    if (t->rng) {
-        tg_rng_copy(&before, t->rng);
+    t->recording = true;
+    done = done && differentiate(h, false, gradients);
+    for (int i = 0; i < h->count; i++) {
+        tg_tensor_copy_from(h->inputs[i], h->outputs[i], t->error);
     }
-    move(h, h->directions, h->step);
-    bool done = differentiate(h, false, h->ahead);
-    if (t->rng) {
-        tg_rng_copy(t->rng, &before);
+    return done;
+}
+
+static bool by_differences(const hvp *h, const tg_tape_point *point, double step)
+{
+    tg_tape *t = h->tape;
+    bool done = true;
+    t->recording = false;
+    for (int i = 0; i < h->count; i++) {
+        h->outputs[i] = tg_mul_scalar(t, h->inputs[i], 1); /* a copy */
+        done &= h->outputs[i] != NULL;
     }
-    move(h, h->directions, -h->step);
-    done = done && differentiate(h, false, h->gradients);
-    move(h, h->directions, 0);
+    done = done && differentiate_at(h, point, step, h->directions) && differentiate_at(h, point, -step, h->gradients);
     for (int i = 0; done && i < h->count; i++) {
-        if (h->ahead[i] && h->gradients[i]) {
-            h->products[i] = tg_div_scalar(t, tg_sub(t, h->ahead[i], h->gradients[i]), 2 * h->step);
+        if (h->directions[i] && h->gradients[i]) {
+            h->products[i] = tg_div_scalar(t, tg_sub(t, h->directions[i], h->gradients[i]), 2 * step);
             done = h->products[i] != NULL;
         }
     }
@@ -166,37 +160,29 @@ static bool end(const hvp *h, const tg_tape_point *point, bool done)
 bool tg_hvp(tg_tape *t, tg_loss_function loss, void *context, tg_tensor *const *inputs, int count,
             tg_tensor *const *vectors, tg_tensor **products, const tg_hvp_config *given)
 {
-    hvp h = {.tape = t,
-             .loss = loss,
-             .context = context,
-             .inputs = inputs,
-             .vectors = vectors,
-             .count = count,
-             .step = given ? given->step : 0,
-             .products = products};
+    hvp h = {t, loss, context, inputs, vectors, products, count, NULL, NULL, NULL};
+    const double step = given ? given->step : 0;
     for (int i = 0; products && i < count; i++) {
         products[i] = NULL;
     }
-    if (!check(&h, given)) {
+    if (!check(&h, given, step)) {
         return false;
     }
-    tg_tensor **lists = tg_pool_take(t->pool, 4 * (size_t)count * sizeof *lists);
-    if (!lists) {
+    h.gradients = tg_pool_take(t->pool, 3 * (size_t)count * sizeof(tg_tensor *));
+    if (!h.gradients) {
         return tg_tape_fail(t, TG_ERROR_MEMORY, "hvp", "out of memory");
     }
-    h.gradients = lists;
-    h.ahead = lists + count;
-    h.outputs = lists + 2 * count;
-    h.directions = lists + 3 * count;
+    h.outputs = h.gradients + count;
+    h.directions = h.outputs + count;
     tg_tape_point point;
     tg_tape_save_point(t, true, &point);
     bool recording = t->recording;
     int64_t backwards = t->backwards;
     t->recording = true;
-    bool done = h.step > 0 ? by_differences(&h) : by_two_passes(&h);
+    bool done = step > 0 ? by_differences(&h, &point, step) : by_two_passes(&h);
     t->recording = recording;
     t->backwards = backwards; /* nothing of them is kept */
     done = end(&h, &point, done);
-    tg_pool_give(t->pool, lists);
+    tg_pool_give(t->pool, h.gradients);
     return done;
 }

@@ -103,7 +103,7 @@ static tg_tensor *make_dy(tg_gradcheck_function function, void *context, tg_tens
     for (int64_t i = 0; dy && i < dy->count; i++) {
         tg_put(dy, i, tg_check_draw(&rng, true));
     }
-    if (dy && !tg_tensor_set_requires_grad(dy, true, run->error)) {
+    if (dy && !tg_tensor_set_requires_grad(dy, tg_dtype_of(dy) == config->dtype, run->error)) {
         tg_release(dy);
         dy = NULL;
     }

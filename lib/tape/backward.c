@@ -223,7 +223,7 @@ static bool check_result(tg_tape *t, const tg_tensor *y, const tg_tensor *gradie
                             y->requires_grad
                                 ? "the result was recorded on another tape"
                                 : "the result does not require a gradient: recording was off, no input required "
-                                  "one, or it is a mask or an index");
+                                  "one, or it is a mask, an index, or a gradient without create_graph");
     }
     if (!gradient && y->count != 1) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, "backward",

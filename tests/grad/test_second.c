@@ -68,30 +68,6 @@ static tg_tensor *binary(tg_tape *t, tg_tensor *const *x, const double *p)
     return tg_binary_cross_entropy_with_logits(t, x[0], x[1], &config);
 }
 
-static tg_tensor *smooth_l1(tg_tape *t, tg_tensor *const *x, const double *p)
-{
-    tg_smooth_l1_loss_config config = tg_smooth_l1_loss_config_default();
-    config.reduction = (tg_reduction)p[0];
-    config.beta = p[1];
-    return tg_smooth_l1_loss(t, x[0], x[1], &config);
-}
-
-static tg_tensor *huber(tg_tape *t, tg_tensor *const *x, const double *p)
-{
-    tg_huber_loss_config config = tg_huber_loss_config_default();
-    config.reduction = (tg_reduction)p[0];
-    config.delta = p[1];
-    return tg_huber_loss(t, x[0], x[1], &config);
-}
-
-static tg_tensor *kl_div(tg_tape *t, tg_tensor *const *x, const double *p)
-{
-    tg_kl_div_config config = tg_kl_div_config_default();
-    config.reduction = (tg_reduction)p[0];
-    config.log_target = p[1] != 0;
-    return tg_kl_div(t, x[0], x[1], &config);
-}
-
 static tg_tensor *cast_back(tg_tape *t, tg_tensor *x)
 {
     tg_dtype own = tg_tensor_dtype(x);
@@ -166,10 +142,6 @@ static tg_tensor *dropout(tg_tape *t, tg_tensor *x, double p)
     CALL(cross_entropy, classes(t, x, p, true)) \
     CALL(nll_loss, classes(t, x, p, false)) \
     CALL(mse_loss, tg_mse_loss(t, x[0], x[1], (tg_reduction)p[0])) \
-    CALL(l1_loss, tg_l1_loss(t, x[0], x[1], (tg_reduction)p[0])) \
-    CALL(smooth_l1, smooth_l1(t, x, p))                                                                               \
-    CALL(huber, huber(t, x, p))                                                                                        \
-    CALL(kl_div, kl_div(t, x, p))                                                                                     \
     CALL(binary, binary(t, x, p))
 /* clang-format on */
 

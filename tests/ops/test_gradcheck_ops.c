@@ -1,5 +1,6 @@
 /* The gradients of all ops in the table of tests/rows against finite differences: slow and fast mode; contiguous,
- * transposed and sliced inputs; broadcasting, sizes of 1 and 0; each input alone and all together. Also the f32 kernels
+ * transposed and sliced inputs; broadcasting, sizes of 1 and 0; each input alone and all together. The same for the
+ * second derivatives of the ops that have them. Also the f32 kernels
  * against the f64 kernels, and each op in a span, which backward computes again. Every op that the header declares must
  * be in the table. */
 #include "base/random.h"
@@ -225,6 +226,58 @@ static void test_gradients(void **state)
     assert_true(100 * precise >= 95 * sample_count());
 }
 
+/* ---- second derivatives ---- */
+
+/* Checks the second derivatives of one case. Returns false if an op of it has none. */
+static bool check_second(const sample *s, const char *shapes, layout how, tg_gradcheck_mode mode)
+{
+    tg_tensor *inputs[ROW_INPUTS];
+    int count = make_inputs(s, shapes, how, TG_F64, inputs);
+    bool any = false;
+    tg_gradcheck_row row = {0, 1};
+    tg_gradcheck_config config = tg_gradcheck_config_default();
+    bool is_empty = s->row->empty;
+    for (int i = 0; i < count; i++) {
+        is_empty |= tg_tensor_count(inputs[i]) == 0;
+        any |= is_float(inputs[i]) && leaf(inputs[i]);
+    }
+    char name[120];
+    snprintf(name, sizeof name, "second %s %s (%s, %s)", s->row->op, s->variant, shapes, layout_names[how]);
+    config.name = name;
+    config.mode = mode;
+    config.rows_without_gradient = s->row->padded ? &row : NULL;
+    config.row_count = s->row->padded;
+    tg_error error = TG_NO_ERROR;
+    bool passed =
+        !any || is_empty || tg_gradgradcheck(call_sample, (void *)(uintptr_t)s, inputs, count, &config, NULL, &error);
+    bool has_none = !passed && strstr(error.text, "no second derivative");
+    if (!passed && !has_none) {
+        fail_msg("%s", error.text);
+    }
+    release_inputs(inputs, count);
+    return !has_none;
+}
+
+static void test_second_derivatives(void **state)
+{
+    (void)state;
+    int checked = 0;
+    for (int k = 0; k < sample_count(); k++) {
+        const sample *s = sample_at(k);
+        /* the gradient of a cast to f32 is a float, of which there are no differences */
+        bool is_skipped = s->row->has_no_gradient || strcmp(s->row->op, "tg_cast") == 0;
+        for (int i = 0; i < ROW_SHAPES && s->shapes[i] && !is_skipped; i++) {
+            if (!check_second(s, s->shapes[i], CONTIGUOUS, TG_GRADCHECK_SLOW)) {
+                break;
+            }
+            checked += i == 0;
+            check_second(s, s->shapes[i], (layout)(k % LAYOUTS), TG_GRADCHECK_FAST);
+        }
+    }
+    printf("%d of %d samples have second derivatives\n", checked, sample_count());
+    assert_true(checked >= 188);
+}
+
 /* ---- floats against doubles ---- */
 
 typedef struct outcome {
@@ -440,9 +493,10 @@ static void test_every_op_has_a_sample(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_op_has_a_sample),     cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_floats_agree_with_doubles), cmocka_unit_test(test_levels_agree),
-        cmocka_unit_test(test_reproducible_levels_agree), cmocka_unit_test(test_spans_agree),
+        cmocka_unit_test(test_every_op_has_a_sample), cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_second_derivatives),    cmocka_unit_test(test_floats_agree_with_doubles),
+        cmocka_unit_test(test_levels_agree),          cmocka_unit_test(test_reproducible_levels_agree),
+        cmocka_unit_test(test_spans_agree),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -37,16 +37,19 @@ static void differentiate_div(tg_tape *t, const tg_op_call *call, tg_tensor *con
     dx[1] = tg_wants(call, 1) ? tg_neg(t, tg_mul(t, da, call->outputs[0])) : NULL;
 }
 
+/* The exponent 0, and the base 0 where y is flat, are replaced before their powers and logarithms are infinite. */
 static void differentiate_pow(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
 {
-    tg_tensor *a = call->inputs[0], *b = call->inputs[1], *zero = tg_full(t, tg_dtype_of(a), TG_SCALAR, 0);
+    tg_tensor *a = call->inputs[0], *b = call->inputs[1];
+    tg_tensor *zero = tg_full(t, tg_dtype_of(a), TG_SCALAR, 0), *one = tg_full(t, tg_dtype_of(a), TG_SCALAR, 1);
     if (tg_wants(call, 0)) {
-        tg_tensor *da = tg_mul(t, dy[0], tg_mul(t, b, tg_pow(t, a, tg_add_scalar(t, b, -1))));
-        dx[0] = tg_where(t, tg_eq(t, b, zero), zero, da);
+        tg_tensor *is_zero = tg_eq(t, b, zero), *power = tg_add_scalar(t, tg_where(t, is_zero, one, b), -1);
+        dx[0] = tg_where(t, is_zero, zero, tg_mul(t, dy[0], tg_mul(t, b, tg_pow(t, a, power))));
     }
     if (tg_wants(call, 1)) {
         tg_tensor *is_flat = tg_logical_and(t, tg_eq(t, a, zero), tg_ge(t, b, zero));
-        dx[1] = tg_where(t, is_flat, zero, tg_mul(t, dy[0], tg_mul(t, call->outputs[0], tg_log(t, a))));
+        tg_tensor *slope = tg_mul(t, call->outputs[0], tg_log(t, tg_where(t, is_flat, one, a)));
+        dx[1] = tg_where(t, is_flat, zero, tg_mul(t, dy[0], slope));
     }
 }
 

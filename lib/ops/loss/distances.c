@@ -28,65 +28,11 @@ static tg_tensor *apply_loss(tg_tape *t, const tg_elementwise *op, tg_tensor *x,
 
 /* ---- gradients in ops ---- */
 
-static tg_tensor *difference(tg_tape *t, const tg_op_call *call)
-{
-    return tg_sub(t, call->inputs[0], call->inputs[1]);
-}
-
-/* Sets the gradients of a distance with this slope, a function of the difference. */
-static void set_gradients(tg_tape *t, const tg_op_call *call, tg_tensor *slope, tg_tensor *const *dy, tg_tensor **dx)
-{
-    dx[0] = tg_mul(t, slope, tg_loss_gradient(t, call, dy[0]));
-    dx[1] = tg_wants(call, 1) ? tg_neg(t, dx[0]) : NULL;
-}
-
 static void differentiate_mse_loss(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
 {
-    set_gradients(t, call, tg_mul_scalar(t, difference(t, call), 2), dy, dx);
-}
-
-static void differentiate_l1_loss(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
-{
-    set_gradients(t, call, tg_sign(t, difference(t, call)), dy, dx);
-}
-
-/* Returns min(max(d, -limit), limit), whose slope at the limits is 0, as torch's. */
-static tg_tensor *limited(tg_tape *t, tg_tensor *d, double limit)
-{
-    tg_tensor *is_far = d ? tg_ge(t, tg_abs(t, d), tg_full(t, tg_dtype_of(d), TG_SCALAR, limit)) : NULL;
-    return tg_where(t, is_far, tg_mul_scalar(t, tg_sign(t, d), limit), d);
-}
-
-static void differentiate_smooth_l1_loss(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
-{
-    const double beta = ((const tg_loss_attributes *)call->attributes)->numbers.p;
-    tg_tensor *d = difference(t, call);
-    set_gradients(t, call, beta > 0 ? tg_div_scalar(t, limited(t, d, beta), beta) : tg_sign(t, d), dy, dx);
-}
-
-static void differentiate_huber_loss(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
-{
-    const double delta = ((const tg_loss_attributes *)call->attributes)->numbers.p;
-    set_gradients(t, call, limited(t, difference(t, call), delta), dy, dx);
-}
-
-static void differentiate_kl_div(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
-{
-    tg_tensor *target = call->inputs[1], *dl = tg_loss_gradient(t, call, dy[0]);
-    dx[0] = tg_wants(call, 0) ? tg_neg(t, tg_mul(t, target, dl)) : NULL;
-    if (tg_wants(call, 1)) {
-        tg_tensor *slope = tg_add(t, tg_log(t, target), tg_div(t, target, target));
-        dx[1] = tg_mul(t, tg_sub(t, slope, call->inputs[0]), dl);
-    }
-}
-
-static void differentiate_kl_div_log(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
-{
-    tg_tensor *target = call->inputs[1], *dl = tg_mul(t, tg_exp(t, target), tg_loss_gradient(t, call, dy[0]));
-    dx[0] = tg_neg(t, dl);
-    if (tg_wants(call, 1)) {
-        dx[1] = tg_mul(t, tg_number_minus(t, 1, difference(t, call)), dl);
-    }
+    tg_tensor *slope = tg_mul_scalar(t, tg_sub(t, call->inputs[0], call->inputs[1]), 2);
+    dx[0] = tg_mul(t, slope, tg_loss_gradient(t, call, dy[0]));
+    dx[1] = tg_wants(call, 1) ? tg_neg(t, dx[0]) : NULL;
 }
 
 /* Checks a number of a config. */
@@ -145,8 +91,8 @@ TG_LOOP(l1_loss_value_loop, l1_loss_value(a[i], b[i]));
 TG_LOOP(l1_loss_gradient_loop, l1_loss_gradient(a[i], b[i], dy[i]));
 TG_LOOP(l1_loss_gradient_target_loop, -l1_loss_gradient(a[i], b[i], dy[i]));
 TG_ELEMENTWISE(tg_l1_loss_op, tg_loss_levels, l1_loss_value_loop, l1_loss_gradient_loop, l1_loss_gradient_target_loop,
-               NULL, .op.name = "l1_loss", .op.differentiate = differentiate_l1_loss, .op.shape = loss_shape,
-               .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
+               NULL, .op.name = "l1_loss", .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
+               .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 tg_tensor *tg_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_reduction reduction)
@@ -173,8 +119,7 @@ TG_LOOP(smooth_l1_loss_value_loop, smooth_l1_loss_value(a[i], b[i], p));
 TG_LOOP(smooth_l1_loss_gradient_loop, smooth_l1_loss_gradient(a[i], b[i], dy[i], p));
 TG_LOOP(smooth_l1_loss_gradient_target_loop, -smooth_l1_loss_gradient(a[i], b[i], dy[i], p));
 TG_ELEMENTWISE(tg_smooth_l1_loss_op, tg_loss_levels, smooth_l1_loss_value_loop, smooth_l1_loss_gradient_loop,
-               smooth_l1_loss_gradient_target_loop, NULL, .op.name = "smooth_l1_loss",
-               .op.differentiate = differentiate_smooth_l1_loss, .op.shape = loss_shape,
+               smooth_l1_loss_gradient_target_loop, NULL, .op.name = "smooth_l1_loss", .op.shape = loss_shape,
                .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
@@ -215,8 +160,7 @@ TG_LOOP(huber_loss_value_loop, huber_loss_value(a[i], b[i], p));
 TG_LOOP(huber_loss_gradient_loop, huber_loss_gradient(a[i], b[i], dy[i], p));
 TG_LOOP(huber_loss_gradient_target_loop, -huber_loss_gradient(a[i], b[i], dy[i], p));
 TG_ELEMENTWISE(tg_huber_loss_op, tg_loss_levels, huber_loss_value_loop, huber_loss_gradient_loop,
-               huber_loss_gradient_target_loop, NULL, .op.name = "huber_loss",
-               .op.differentiate = differentiate_huber_loss, .op.shape = loss_shape,
+               huber_loss_gradient_target_loop, NULL, .op.name = "huber_loss", .op.shape = loss_shape,
                .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
@@ -293,12 +237,11 @@ static bool kl_div_shape(tg_op_call *call)
 #endif
 
 TG_ELEMENTWISE(tg_kl_div_op, tg_loss_levels, kl_div_value_loop, kl_div_gradient_loop, kl_div_gradient_target_loop, NULL,
-               .op.name = "kl_div", .op.differentiate = differentiate_kl_div, .op.shape = kl_div_shape,
-               .op.input_names = {"log_probs", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
-TG_ELEMENTWISE(tg_kl_div_log_op, tg_loss_levels, kl_div_log_value_loop, kl_div_log_gradient_loop,
-               kl_div_log_gradient_target_loop, NULL, .op.name = "kl_div", .op.differentiate = differentiate_kl_div_log,
-               .op.shape = kl_div_shape, .op.input_names = {"log_probs", "target"},
+               .op.name = "kl_div", .op.shape = kl_div_shape, .op.input_names = {"log_probs", "target"},
                .op.backward_ignores_outputs = TG_OP_ALL);
+TG_ELEMENTWISE(tg_kl_div_log_op, tg_loss_levels, kl_div_log_value_loop, kl_div_log_gradient_loop,
+               kl_div_log_gradient_target_loop, NULL, .op.name = "kl_div", .op.shape = kl_div_shape,
+               .op.input_names = {"log_probs", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
 static const char kl_div_mark[] = "tg_kl_div_config_default";
