@@ -6,11 +6,11 @@
  *     tg_cpu_level       flags                          LEVEL(tg_sums)
  *     TG_CPU_BASELINE    none                           tg_sums
  *     TG_CPU_AVX2        -mavx2 -mfma                   tg_sums_avx2
- *     TG_CPU_AVX512      -mavx512f -mavx512bw ...       tg_sums_avx512, of lib/meson.build's `wide` and `loops`
+ *     TG_CPU_AVX512      -mavx512f -mavx512bw ...       tg_sums_avx512, of some lists of lib/meson.build
  *
- * Programs gain from AVX-512 where they multiply matrices, draw numbers, update parameters, or compute functions of
- * single values, a softmax, a cross-entropy or a recurrent layer (tests/bench/special_cases.md). All other kernels end
- * with AVX2, and TG_CPU_AVX512 uses these.
+ * Programs gain from AVX-512 where they multiply matrices and draw numbers, and, in f32, where they update parameters,
+ * or compute functions of single values, reductions, a softmax, a cross-entropy or a recurrent layer
+ * (tests/bench/special_cases.md). All other kernels end with AVX2, and TG_CPU_AVX512 uses these.
  *
  * TG_EACH_LEVEL(tg_sums) lists a name per level, and TG_EACH_WIDE_LEVEL(tg_sums) that of such a file. So they
  * declare the versions, and initialize a constant table of them, which a caller indexes by tg_level():

@@ -13,10 +13,10 @@
 #include "tensor/walk.h"
 
 /* Declares a kernel for both dtypes at each level: TG_DECLARE_KERNEL(tg_embedding_forward); TG_DECLARE_WIDE_KERNEL
- * declares one of a file that AVX-512 has, too (base/level.h). */
+ * declares one of a file that AVX-512 has in f32, too (base/level.h). */
 typedef void tg_kernel(const tg_op_call *call);
 #define TG_DECLARE_KERNEL(name) tg_kernel TG_EACH_LEVEL(name##_f32), TG_EACH_LEVEL(name##_f64)
-#define TG_DECLARE_WIDE_KERNEL(name) tg_kernel TG_EACH_WIDE_LEVEL(name##_f32), TG_EACH_WIDE_LEVEL(name##_f64)
+#define TG_DECLARE_WIDE_KERNEL(name) tg_kernel TG_EACH_WIDE_LEVEL(name##_f32), TG_EACH_LEVEL(name##_f64)
 
 /* Initializes the kernels of a tg_op: TG_KERNELS(tg_embedding_forward, tg_embedding_backward), with TG_NO_KERNEL for
  * one that does not exist; TG_WIDE_KERNELS those of a file that AVX-512 has, too. */
@@ -35,7 +35,7 @@ typedef void tg_kernel(const tg_op_call *call);
 #define TG_KERNELS_UP_TO(highest, f, b)                                                                         \
     {                                                                                                           \
         {{f##_f32, b##_f32}, {f##_f64, b##_f64}}, {{f##_f32_avx2, b##_f32_avx2}, {f##_f64_avx2, b##_f64_avx2}}, \
-            {{f##_f32_##highest, b##_f32_##highest}, {f##_f64_##highest, b##_f64_##highest}},                   \
+            {{f##_f32_##highest, b##_f32_##highest}, {f##_f64_avx2, b##_f64_avx2}},                             \
     }
 #endif
 #define TG_NO_KERNEL_f32 NULL
