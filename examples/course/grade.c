@@ -98,6 +98,9 @@ static void explain(const outcome *o, grade_result *r)
     FORMAT(r->check, "%s", o->kind == BROKEN ? "grader" : o->check);
     FORMAT(r->why, "%s", o->key);
     for (int i = 0; i < o->value_count; i++) {
+        if (strcmp(o->values[i].name, "map") == 0) {
+            continue;
+        }
         size_t used = strlen(r->why);
         snprintf(r->why + used, sizeof r->why - used, "%s%s: %s", i == 0 ? "; " : ", ", o->values[i].name,
                  o->values[i].value);

@@ -43,6 +43,9 @@ static void read_verdict(outcome *o, char *line)
     FORMAT(o->key, "%s", is_failure ? word : "broken");
     for (char *value = is_failure ? strtok(NULL, "\t") : word; value; value = strtok(NULL, "\t")) {
         char *equals = strchr(value, '=');
+        for (char *end = value; (end = strchr(end, '\v'));) {
+            *end = '\n';
+        }
         if (equals) {
             *equals = 0;
             outcome_value(o, value, equals + 1);
@@ -374,6 +377,9 @@ void outcome_print(const course_paths *paths, const exercise *e, const char *fil
         SAY(2, "case", {"case", value_of(o, "case")});
     }
     message_print(2, o->key, o->values);
+    if (*value_of(o, "map")) {
+        SAY(4, "map", {"map", value_of(o, "map")});
+    }
     bool is_build = strcmp(o->check, "compile") == 0 || strcmp(o->check, "symbols") == 0;
     if (o->output && *o->output) {
         if (strcmp(o->key, "ended") == 0) {

@@ -32,19 +32,19 @@ static char current_call[MAX_CALL_NAME];
 
 /* ---- verdicts ---------------------------------------------------------------------------------------------------- */
 
-/* A verdict is lines of fields with tabs between them: "check NAME", and in the end "done", or "fail KEY NAME=VALUE".
- * Their descriptor is closed in the worker. */
+/* A verdict is lines of fields with tabs between them: "check NAME", and in the end "done", or "fail KEY NAME=VALUE". A
+ * newline in a value becomes a vertical tab. Their descriptor is closed in the worker. */
 static void say(const char *format, ...) TG_PRINTF_LIKE(1, 2);
 static void say(const char *format, ...)
 {
-    char text[2048];
+    char text[3072];
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof text - 1, format, arguments);
     va_end(arguments);
     length = length < 0 ? 0 : length < (int)sizeof text - 1 ? length : (int)sizeof text - 2;
     for (int i = 0; i < length; i++) {
-        text[i] = text[i] == '\n' ? ' ' : text[i];
+        text[i] = text[i] == '\n' ? '\v' : text[i];
     }
     text[length++] = '\n';
     if (write(verdicts, text, (size_t)length) != length) {
@@ -69,7 +69,7 @@ void broken(const char *what, const char *why)
 
 void fail_with(const char *key, const char *format, ...)
 {
-    char values[1024];
+    char values[2048];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(values, sizeof values, format, arguments);
@@ -258,11 +258,30 @@ void call(const char *name, const course_argument *arguments, int count)
 
 /* ---- expectations ------------------------------------------------------------------------------------------------ */
 
+course_map map_begin(int rows, int columns)
+{
+    course_map map = {.columns = columns > 0 ? columns : rows};
+    int lines = columns > 0 ? rows : 1;
+    for (int line = 0; lines <= 12 && map.columns <= 24 && line < lines; line++) {
+        char *at = map.lines + line * (map.columns + 1);
+        memset(at, '.', (size_t)map.columns);
+        at[map.columns] = '\n';
+    }
+    return map;
+}
+
+void map_wrong(course_map *map, int64_t index)
+{
+    if (*map->lines) {
+        map->lines[index + index / map->columns] = '#';
+    }
+}
+
 /* With as many digits as it takes to see the difference. */
-static void differs(const char *what, const char *place, double got, double expected)
+static void differs(const char *what, const char *place, double got, double expected, const char *map)
 {
     if (isnan(got)) {
-        fail_with("nan", "what=%s\tplace=%s\texpected=%.6g", what, place, expected);
+        fail_with("nan", "what=%s\tplace=%s\texpected=%.6g\tmap=%s", what, place, expected, map);
     }
     char left[32], right[32];
     for (int digits = 6; digits <= 17; digits++) {
@@ -272,7 +291,7 @@ static void differs(const char *what, const char *place, double got, double expe
             break;
         }
     }
-    fail_with("differs", "what=%s\tplace=%s\tgot=%s\texpected=%s", what, place, left, right);
+    fail_with("differs", "what=%s\tplace=%s\tgot=%s\texpected=%s\tmap=%s", what, place, left, right, map);
 }
 
 static bool is_near(double got, double expected, double tolerance)
@@ -285,16 +304,22 @@ static bool is_near(double got, double expected, double tolerance)
 
 void expect(const char *what, const double *got, const double *expected, int rows, int columns, double tolerance)
 {
-    for (int i = 0; i < rows * (columns > 0 ? columns : 1); i++) {
+    course_map map = map_begin(rows, columns);
+    int first = -1;
+    for (int i = rows * (columns > 0 ? columns : 1) - 1; i >= 0; i--) {
         if (!is_near(got[i], expected[i], tolerance)) {
-            char place[32];
-            if (columns > 0) {
-                snprintf(place, sizeof place, " [%d,%d]", i / columns, i % columns);
-            } else {
-                snprintf(place, sizeof place, " [%d]", i);
-            }
-            differs(what, place, got[i], expected[i]);
+            first = i;
+            map_wrong(&map, i);
         }
+    }
+    if (first >= 0) {
+        char place[32];
+        if (columns > 0) {
+            snprintf(place, sizeof place, " [%d,%d]", first / columns, first % columns);
+        } else {
+            snprintf(place, sizeof place, " [%d]", first);
+        }
+        differs(what, place, got[first], expected[first], columns > 1 && rows > 1 ? map.lines : "");
     }
 }
 
@@ -304,7 +329,7 @@ void expect_ints(const char *what, const int *got, const int *expected, int coun
         if (got[i] != expected[i]) {
             char place[32];
             snprintf(place, sizeof place, " [%d]", i);
-            differs(what, place, got[i], expected[i]);
+            differs(what, place, got[i], expected[i], "");
         }
     }
 }
@@ -312,14 +337,14 @@ void expect_ints(const char *what, const int *got, const int *expected, int coun
 void expect_int(const char *what, int64_t got, int64_t expected)
 {
     if (got != expected) {
-        differs(what, "", (double)got, (double)expected);
+        differs(what, "", (double)got, (double)expected, "");
     }
 }
 
 void expect_number(const char *what, double got, double expected, double tolerance)
 {
     if (!is_near(got, expected, tolerance)) {
-        differs(what, "", got, expected);
+        differs(what, "", got, expected, "");
     }
 }
 

@@ -80,15 +80,31 @@ static tg_tensor *student_function(tg_tape *t, tg_tensor *const *inputs, int inp
     return tg_apply(t, &student_op, inputs, input_count, &context, sizeof context, NULL);
 }
 
+static void mark(void *maps, const tg_gradcheck_pair *pair)
+{
+    if (pair->verdict != TG_GRADCHECK_RIGHT) {
+        map_wrong((course_map *)maps + pair->input, pair->input_index);
+    }
+}
+
 void check_gradient(course_gradient gradient)
 {
     tg_tensor *inputs[4];
+    const char *names[4];
+    course_map maps[4];
     for (int i = 0; i < gradient.input_count; i++) {
         inputs[i] = leaf(gradient.inputs[i].values, shape_of(gradient.inputs[i]));
+        names[i] = gradient.inputs[i].name;
+        maps[i] = map_begin(gradient.inputs[i].rows, gradient.inputs[i].columns);
     }
+    tg_gradcheck_config config = tg_gradcheck_config_default();
+    config.input_names = names;
+    config.input_name_count = gradient.input_count;
+    config.on_pair = mark;
+    config.pair_context = maps;
     tg_gradcheck_report report;
     tg_error error = TG_NO_ERROR;
-    if (tg_gradcheck(student_function, &gradient, inputs, gradient.input_count, NULL, &report, &error)) {
+    if (tg_gradcheck(student_function, &gradient, inputs, gradient.input_count, &config, &report, &error)) {
         return;
     }
     /* what a student can do wrong without a difference: backward assigns, or leaves dy out */
@@ -100,8 +116,8 @@ void check_gradient(course_gradient gradient)
         fail_with("gradient_linear", "what=d%s\tdy=d%s", gradient.inputs[report.input < 0 ? 0 : report.input].name, dy);
     }
     if (report.input >= 0 && report.input < gradient.input_count && report.input_index >= 0) {
-        fail_with("gradient", "what=d%s\tplace=%s\tgot=%.6g\texpected=%.6g", gradient.inputs[report.input].name,
-                  report.input_position, report.analytic, report.numeric);
+        fail_with("gradient", "what=d%s\tplace=%s\tgot=%.6g\texpected=%.6g\tmap=%s\n%s", names[report.input],
+                  report.input_position, report.analytic, report.numeric, report.verdict, maps[report.input].lines);
     }
     fail_with("gradcheck", "text=%s", error.text);
 }

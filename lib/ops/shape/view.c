@@ -134,7 +134,7 @@ static void differentiate_view(tg_tape *t, const tg_op_call *call, tg_tensor *co
 static const tg_op transpose_op = VIEW_OP("transpose"), permute_op = VIEW_OP("permute"), flip_op = VIEW_OP("flip"),
                    slice_op = VIEW_OP("slice"), select_op = VIEW_OP("select"), expand_op = VIEW_OP("expand"),
                    unsqueeze_op = VIEW_OP("unsqueeze"), squeeze_op = VIEW_OP("squeeze"),
-                   reshape_op = VIEW_OP("reshape"), view_op = VIEW_OP("view");
+                   reshape_op = VIEW_OP("reshape"), same_view_op = VIEW_OP("view");
 
 static void differentiate_view_gradient(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
 {
@@ -143,7 +143,7 @@ static void differentiate_view_gradient(tg_tape *t, const tg_op_call *call, tg_t
     view_attributes a = {
         .gradient = of_x->gradient, .shape = tg_shape_of(call->inputs[0]), .offset = of_x->gradient.offset};
     memcpy(a.strides, of_x->gradient.strides, sizeof a.strides);
-    dx[0] = tg_apply(t, &view_op, &ddx, 1, &a, sizeof a, NULL);
+    dx[0] = tg_apply(t, &same_view_op, &ddx, 1, &a, sizeof a, NULL);
 }
 
 /* Returns the plan of x itself. */
