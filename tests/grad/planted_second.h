@@ -1,6 +1,6 @@
 /* planted_second: ops, f64, whose forward and backward kernels are right and smooth, and whose gradient in ops
- * (tg_op.differentiate) is wrong or right, as the caller chooses: thirty whose mistake the check of second derivatives
- * finds, and four whose mistake it does not. */
+ * (tg_op.differentiate) is wrong or right, as the caller chooses: 32 whose mistake the check of second derivatives
+ * finds, and two whose mistake it does not. */
 #ifndef TG_TESTS_GRAD_PLANTED_SECOND_H
 #define TG_TESTS_GRAD_PLANTED_SECOND_H
 
