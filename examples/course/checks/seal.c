@@ -37,7 +37,8 @@ static const int refused[] = {
     SYS_open,      SYS_readlink,   SYS_stat,
 #endif
     SYS_openat,    SYS_newfstatat, SYS_ioctl, SYS_readlinkat, SYS_sched_getaffinity,
-    SYS_prlimit64, SYS_getrandom,  SYS_futex, /* with one thread there is nobody to wake */
+    SYS_prlimit64, SYS_getrandom,  SYS_mbind, /* OpenBLAS for its second block of memory, on some processors */
+    SYS_futex,                                /* with one thread there is nobody to wake */
 };
 
 #define OFFSET(member) ((uint32_t)offsetof(struct seccomp_data, member))
