@@ -6,7 +6,7 @@
  * ```c
  * tg_grad_config config = tg_grad_config_default();
  * config.create_graph = true;
- * tg_tensor *slope;
+ * tg_tensor *slope, *loss = tg_mean(t, tg_exp(t, x), TG_ALL_AXES, TG_DROP_AXES);
  * tg_grad(t, &loss, 1, &x, 1, &slope, &config);
  * tg_backward(t, tg_mean(t, tg_mul(t, slope, slope), TG_ALL_AXES, TG_DROP_AXES), NULL);
  * ```

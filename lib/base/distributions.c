@@ -18,7 +18,7 @@
 
 /* ---- uniform ------------------------------------------------------------------------------------------------- */
 
-static tg_uniform_loop *const uniform[] = {TG_EACH_WIDE_LEVEL(tg_uniform_values)};
+static tg_uniform_loop *const uniform[] = {TG_EACH_LEVEL(avx512, tg_uniform_values)};
 
 static void uniform_generic(const uint32_t *outputs, float *out, int64_t count, float low, float high)
 {
@@ -100,7 +100,7 @@ void tg_rng_randperm(tg_rng *rng, int64_t *out, int64_t count)
 
 /* ---- bernoulli and exponential ------------------------------------------------------------------------------- */
 
-static tg_bernoulli_loop *const bernoulli[] = {TG_EACH_WIDE_LEVEL(tg_bernoulli_values)};
+static tg_bernoulli_loop *const bernoulli[] = {TG_EACH_LEVEL(avx512, tg_bernoulli_values)};
 
 void tg_rng_bernoulli(tg_rng *rng, uint8_t *out, int64_t count, double p)
 {

@@ -12,12 +12,12 @@
  * or compute functions of single values, reductions, a softmax, a cross-entropy or a recurrent layer
  * (tests/bench/special_cases.md). All other kernels end with AVX2, and TG_CPU_AVX512 uses these.
  *
- * TG_EACH_LEVEL(tg_sums) lists a name per level, and TG_EACH_WIDE_LEVEL(tg_sums) that of such a file. So they
- * declare the versions, and initialize a constant table of them, which a caller indexes by tg_level():
+ * TG_EACH_LEVEL(avx2, tg_sums) lists a name for each level up to the highest that the file has, which serves those above
+ * it. So it declares the versions, and initializes a constant table of them, which a caller indexes by tg_level():
  *
  *     typedef void sums(const float *x, int64_t n);
- *     sums TG_EACH_LEVEL(tg_sums);
- *     static sums *const versions[] = {TG_EACH_LEVEL(tg_sums)};
+ *     sums TG_EACH_LEVEL(avx2, tg_sums);
+ *     static sums *const versions[] = {TG_EACH_LEVEL(avx2, tg_sums)};
  *     versions[tg_level()](x, n);
  *
  * All versions give the same bits: a compiler neither fuses nor reorders floating-point operations (meson.build), and
@@ -44,12 +44,10 @@
 
 #if defined TG_ALL_LEVELS
 #define TG_LEVELS 3
-#define TG_EACH_LEVEL(name) name, name##_avx2, name##_avx2
-#define TG_EACH_WIDE_LEVEL(name) name, name##_avx2, name##_avx512
+#define TG_EACH_LEVEL(highest, name) name, name##_avx2, name##_##highest
 #else
 #define TG_LEVELS 1
-#define TG_EACH_LEVEL(name) name
-#define TG_EACH_WIDE_LEVEL(name) name
+#define TG_EACH_LEVEL(highest, name) name
 #endif
 
 /* The level in use, or -1 before the first call that needs it. */

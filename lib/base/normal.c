@@ -23,7 +23,7 @@
 #include "base/random.h"
 #include "math/doubles.h"
 
-static tg_normal_loop *const normal[] = {TG_EACH_WIDE_LEVEL(tg_normal_values)};
+static tg_normal_loop *const normal[] = {TG_EACH_LEVEL(avx512, tg_normal_values)};
 
 static double log_of(const tg_rng *rng, double x)
 {

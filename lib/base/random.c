@@ -20,8 +20,8 @@
 #include <math.h>
 #include <string.h>
 
-static tg_advance_loop *const advance[] = {TG_EACH_WIDE_LEVEL(tg_advance_words)};
-static tg_temper_loop *const temper[] = {TG_EACH_WIDE_LEVEL(tg_temper_words)};
+static tg_advance_loop *const advance[] = {TG_EACH_LEVEL(avx512, tg_advance_words)};
+static tg_temper_loop *const temper[] = {TG_EACH_LEVEL(avx512, tg_temper_words)};
 
 static inline void advance_if_spent(tg_rng *rng)
 {

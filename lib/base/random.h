@@ -134,10 +134,10 @@ typedef void tg_temper_loop(const uint32_t *words, uint32_t *out, int64_t count)
 typedef void tg_uniform_loop(const uint32_t *outputs, float *out, int64_t count, float low, float high);
 typedef void tg_bernoulli_loop(const uint32_t *outputs, uint8_t *out, int64_t count, double p);
 typedef void tg_normal_loop(float *values, int64_t count, float mean, float std);
-tg_advance_loop TG_EACH_WIDE_LEVEL(tg_advance_words);
-tg_temper_loop TG_EACH_WIDE_LEVEL(tg_temper_words);
-tg_uniform_loop TG_EACH_WIDE_LEVEL(tg_uniform_values);
-tg_bernoulli_loop TG_EACH_WIDE_LEVEL(tg_bernoulli_values);
-tg_normal_loop TG_EACH_WIDE_LEVEL(tg_normal_values);
+tg_advance_loop TG_EACH_LEVEL(avx512, tg_advance_words);
+tg_temper_loop TG_EACH_LEVEL(avx512, tg_temper_words);
+tg_uniform_loop TG_EACH_LEVEL(avx512, tg_uniform_values);
+tg_bernoulli_loop TG_EACH_LEVEL(avx512, tg_bernoulli_values);
+tg_normal_loop TG_EACH_LEVEL(avx512, tg_normal_values);
 
 #endif

@@ -25,7 +25,7 @@ typedef struct span {
 } span;
 
 typedef void span_body(void *context, int64_t begin, int64_t end);
-#define DECLARE(name) span_body TG_EACH_LEVEL(name##_f32), TG_EACH_LEVEL(name##_f64)
+#define DECLARE(name) span_body TG_EACH_LEVEL(avx2, name##_f32), TG_EACH_LEVEL(avx2, name##_f64)
 DECLARE(tg_square_sums);
 DECLARE(tg_scale_values);
 
@@ -97,12 +97,12 @@ static span gradient_at(const tg_params *params, int64_t index, bool writes)
 
 /* The versions of a loop, for float and for double. */
 typedef span_body *loops[2][TG_LEVELS];
-#define LOOPS(name)                   \
-    {                                 \
-        {TG_EACH_LEVEL(name##_f32)},  \
-        {                             \
-            TG_EACH_LEVEL(name##_f64) \
-        }                             \
+#define LOOPS(name)                         \
+    {                                       \
+        {TG_EACH_LEVEL(avx2, name##_f32)},  \
+        {                                   \
+            TG_EACH_LEVEL(avx2, name##_f64) \
+        }                                   \
     }
 
 static const loops square_sums = LOOPS(tg_square_sums), scale_values = LOOPS(tg_scale_values);

@@ -37,7 +37,7 @@ typedef struct tg_sgd_matrix {
 } tg_sgd_matrix;
 
 typedef void tg_sgd_make_up_kernel(const tg_sgd_matrix *missed, void *theta, void *buffer, int64_t count);
-tg_sgd_make_up_kernel TG_EACH_WIDE_LEVEL(tg_sgd_make_up_f32), TG_EACH_LEVEL(tg_sgd_make_up_f64);
+tg_sgd_make_up_kernel TG_EACH_LEVEL(avx512, tg_sgd_make_up_f32), TG_EACH_LEVEL(avx2, tg_sgd_make_up_f64);
 
 /* The terms of the expansion of Adam's missed steps (deferred_adam.c). */
 #define TG_ADAM_TERMS 8
@@ -68,7 +68,7 @@ typedef struct tg_adam_gap {
 
 /* Applies missed steps of `count` values: writes x, m and v. */
 typedef void tg_adam_make_up_kernel(const tg_adam_gap *missed, void *theta, void *mean, void *square, int64_t count);
-tg_adam_make_up_kernel TG_EACH_WIDE_LEVEL(tg_adam_make_up_f32), TG_EACH_LEVEL(tg_adam_make_up_f64);
+tg_adam_make_up_kernel TG_EACH_LEVEL(avx512, tg_adam_make_up_f32), TG_EACH_LEVEL(avx2, tg_adam_make_up_f64);
 
 /* ---- constructors ---- */
 

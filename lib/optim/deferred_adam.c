@@ -307,8 +307,8 @@ static void find_gap(tg_adam_gap *missed, const adam_log *log, uint32_t now, uin
 
 static void make_up(const void *context, uint32_t now, uint32_t age, void *x, void *const *state, int64_t count)
 {
-    static tg_adam_make_up_kernel *const f32[] = {TG_EACH_WIDE_LEVEL(tg_adam_make_up_f32)};
-    static tg_adam_make_up_kernel *const f64[] = {TG_EACH_LEVEL(tg_adam_make_up_f64)};
+    static tg_adam_make_up_kernel *const f32[] = {TG_EACH_LEVEL(avx512, tg_adam_make_up_f32)};
+    static tg_adam_make_up_kernel *const f64[] = {TG_EACH_LEVEL(avx2, tg_adam_make_up_f64)};
     const adam_log *log = context;
     tg_adam_gap missed;
     find_gap(&missed, log, now, age);

@@ -86,8 +86,8 @@ static void free_log(void *context)
 
 static void *new_log(const tg_optim *optim, const tg_slot *slot, uint32_t capacity)
 {
-    static tg_sgd_make_up_kernel *const f32[] = {TG_EACH_WIDE_LEVEL(tg_sgd_make_up_f32)};
-    static tg_sgd_make_up_kernel *const f64[] = {TG_EACH_LEVEL(tg_sgd_make_up_f64)};
+    static tg_sgd_make_up_kernel *const f32[] = {TG_EACH_LEVEL(avx512, tg_sgd_make_up_f32)};
+    static tg_sgd_make_up_kernel *const f64[] = {TG_EACH_LEVEL(avx2, tg_sgd_make_up_f64)};
     (void)optim;
     sgd_log *log = tg_alloc(1, sizeof *log);
     if (!log) {

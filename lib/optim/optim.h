@@ -34,8 +34,9 @@ typedef void tg_optim_kernel(const tg_optim_factors *factors, void *theta, const
                              int64_t count);
 
 /* Declares a kernel for both dtypes at each level; initializes the kernels of a method. */
-#define TG_DECLARE_UPDATE(name) tg_optim_kernel TG_EACH_WIDE_LEVEL(name##_f32), TG_EACH_LEVEL(name##_f64)
-#define TG_UPDATES(name) .update_f32 = {TG_EACH_WIDE_LEVEL(name##_f32)}, .update_f64 = {TG_EACH_LEVEL(name##_f64)}
+#define TG_DECLARE_UPDATE(name) tg_optim_kernel TG_EACH_LEVEL(avx512, name##_f32), TG_EACH_LEVEL(avx2, name##_f64)
+#define TG_UPDATES(name) \
+    .update_f32 = {TG_EACH_LEVEL(avx512, name##_f32)}, .update_f64 = {TG_EACH_LEVEL(avx2, name##_f64)}
 
 /* The effect of a step on the rows that a gradient by rows does not list. */
 typedef enum tg_unlisted {

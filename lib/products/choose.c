@@ -86,10 +86,10 @@ typedef struct kernels {
     tg_gemm_kernel *f32[TG_LEVELS], *f64[TG_LEVELS]; /* NULL: that of the baseline */
 } kernels;
 
-static const kernels tiles = {{TG_EACH_WIDE_LEVEL(tg_tile_gemm_f32)}, {TG_EACH_WIDE_LEVEL(tg_tile_gemm_f64)}},
-                     by_rows = {{TG_EACH_WIDE_LEVEL(tg_row_gemm_f32)}, {TG_EACH_WIDE_LEVEL(tg_row_gemm_f64)}},
-                     small = {{TG_EACH_WIDE_LEVEL(tg_small_gemm_f32)}, {TG_EACH_WIDE_LEVEL(tg_small_gemm_f64)}},
-                     few = {{TG_EACH_LEVEL(tg_few_rows_gemm_f32)}, {TG_EACH_LEVEL(tg_few_rows_gemm_f64)}},
+static const kernels tiles = {{TG_EACH_LEVEL(avx512, tg_tile_gemm_f32)}, {TG_EACH_LEVEL(avx512, tg_tile_gemm_f64)}},
+                     by_rows = {{TG_EACH_LEVEL(avx512, tg_row_gemm_f32)}, {TG_EACH_LEVEL(avx512, tg_row_gemm_f64)}},
+                     small = {{TG_EACH_LEVEL(avx512, tg_small_gemm_f32)}, {TG_EACH_LEVEL(avx512, tg_small_gemm_f64)}},
+                     few = {{TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f32)}, {TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f64)}},
                      blas = {{tg_blas_gemm_f32}, {tg_blas_gemm_f64}};
 
 /* The multiplications that are worth the wake-up of a thread. */

@@ -9,12 +9,12 @@
 typedef void tg_gemm_kernel(const tg_gemm *g, const void *a, const void *b, void *c);
 
 /* The built-in loops. Each value of C is a sum in one order (products/tile_gemm.c). */
-tg_gemm_kernel TG_EACH_WIDE_LEVEL(tg_tile_gemm_f32), TG_EACH_WIDE_LEVEL(tg_tile_gemm_f64);
-tg_gemm_kernel TG_EACH_WIDE_LEVEL(tg_row_gemm_f32), TG_EACH_WIDE_LEVEL(tg_row_gemm_f64);
-tg_gemm_kernel TG_EACH_WIDE_LEVEL(tg_small_gemm_f32), TG_EACH_WIDE_LEVEL(tg_small_gemm_f64);
+tg_gemm_kernel TG_EACH_LEVEL(avx512, tg_tile_gemm_f32), TG_EACH_LEVEL(avx512, tg_tile_gemm_f64);
+tg_gemm_kernel TG_EACH_LEVEL(avx512, tg_row_gemm_f32), TG_EACH_LEVEL(avx512, tg_row_gemm_f64);
+tg_gemm_kernel TG_EACH_LEVEL(avx512, tg_small_gemm_f32), TG_EACH_LEVEL(avx512, tg_small_gemm_f64);
 
 /* A few rows times the transpose of B, with sums in an order of their own, beside BLAS (products/few_rows.c). */
-tg_gemm_kernel TG_EACH_LEVEL(tg_few_rows_gemm_f32), TG_EACH_LEVEL(tg_few_rows_gemm_f64);
+tg_gemm_kernel TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f32), TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f64);
 
 tg_gemm_kernel tg_blas_gemm_f32, tg_blas_gemm_f64;
 

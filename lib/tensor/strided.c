@@ -120,8 +120,8 @@ static void copy_bytes(const tg_strided *s, char *to, const char *from)
 
 void tg_strided_copy(const tg_strided *s, size_t size, void *to, const void *from)
 {
-    static tg_strided_kernel *const f32[] = {TG_EACH_LEVEL(tg_strided_copy_f32)}, *const f64[] = {TG_EACH_LEVEL(
-                                                                                      tg_strided_copy_f64)};
+    static tg_strided_kernel *const f32[] = {TG_EACH_LEVEL(avx2, tg_strided_copy_f32)}, *const f64[] = {TG_EACH_LEVEL(
+                                                                                            avx2, tg_strided_copy_f64)};
     if (s->walk.count == 0) {
         return;
     }
@@ -134,8 +134,8 @@ void tg_strided_copy(const tg_strided *s, size_t size, void *to, const void *fro
 
 void tg_strided_add(const tg_strided *s, tg_dtype dtype, void *to, const void *from)
 {
-    static tg_strided_kernel *const f32[] = {TG_EACH_LEVEL(tg_strided_add_f32)}, *const f64[] = {
-                                                                                     TG_EACH_LEVEL(tg_strided_add_f64)};
+    static tg_strided_kernel *const f32[] = {TG_EACH_LEVEL(avx2, tg_strided_add_f32)}, *const f64[] = {TG_EACH_LEVEL(
+                                                                                           avx2, tg_strided_add_f64)};
     if (s->walk.count > 0) {
         (dtype == TG_F32 ? f32 : f64)[tg_level()](s, to, from);
     }

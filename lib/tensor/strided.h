@@ -34,7 +34,7 @@ void tg_zero_values(void *to, int64_t count, size_t size);
 
 /* The kernels of floats and doubles: copy values of their size, or add them. */
 typedef void tg_strided_kernel(const tg_strided *s, void *to, const void *from);
-tg_strided_kernel TG_EACH_LEVEL(tg_strided_copy_f32), TG_EACH_LEVEL(tg_strided_copy_f64);
-tg_strided_kernel TG_EACH_LEVEL(tg_strided_add_f32), TG_EACH_LEVEL(tg_strided_add_f64);
+tg_strided_kernel TG_EACH_LEVEL(avx2, tg_strided_copy_f32), TG_EACH_LEVEL(avx2, tg_strided_copy_f64);
+tg_strided_kernel TG_EACH_LEVEL(avx2, tg_strided_add_f32), TG_EACH_LEVEL(avx2, tg_strided_add_f64);
 
 #endif

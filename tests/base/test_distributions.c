@@ -153,9 +153,9 @@ static void test_exponential(void **state)
 static void test_versions_agree(void **state)
 {
     (void)state;
-    static tg_uniform_loop *const uniform[] = {TG_EACH_LEVEL(tg_uniform_values)};
-    static tg_normal_loop *const normal[] = {TG_EACH_LEVEL(tg_normal_values)};
-    static tg_bernoulli_loop *const bernoulli[] = {TG_EACH_LEVEL(tg_bernoulli_values)};
+    static tg_uniform_loop *const uniform[] = {TG_EACH_LEVEL(avx2, tg_uniform_values)};
+    static tg_normal_loop *const normal[] = {TG_EACH_LEVEL(avx2, tg_normal_values)};
+    static tg_bernoulli_loop *const bernoulli[] = {TG_EACH_LEVEL(avx2, tg_bernoulli_values)};
     enum { COUNT_OF_VALUES = 160000 + 16 };
     uint32_t *outputs = malloc(COUNT_OF_VALUES * sizeof *outputs);
     float *a = malloc(COUNT_OF_VALUES * sizeof *a), *b = malloc(COUNT_OF_VALUES * sizeof *b);

@@ -153,8 +153,8 @@ static void test_continuing(void **state)
 static void test_versions_agree(void **state)
 {
     (void)state;
-    static tg_optim_kernel *const update_f32[] = {TG_EACH_LEVEL(tg_adam_update_f32)};
-    static tg_optim_kernel *const update_f64[] = {TG_EACH_LEVEL(tg_adam_update_f64)};
+    static tg_optim_kernel *const update_f32[] = {TG_EACH_LEVEL(avx2, tg_adam_update_f32)};
+    static tg_optim_kernel *const update_f64[] = {TG_EACH_LEVEL(avx2, tg_adam_update_f64)};
     enum { COUNT = 1003 };
     const tg_optim_config config = {.adam = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8}};
     const tg_optim_factors factors = {

@@ -12,8 +12,8 @@ extern tg_run *course_run;
 /* Ends the check as failed, with a message and its values: "got=%d\texpected=%d". */
 void fail_with(const char *key, const char *format, ...) TG_PRINTF_LIKE(2, 3);
 
-/* A map of an array for the student, of at most 12 x 24 values; a larger array has none. Each row is a line, and so is a
- * vector: "." is a value that is right, "#" one that is wrong. */
+/* A map of an array for the student: "." is a value that is right, "#" one that is wrong. Each row is a line, and so
+ * is a vector. An array with more than 12 rows or 24 columns has no map. */
 typedef struct course_map {
     int columns;
     char lines[12 * (24 + 1) + 1];

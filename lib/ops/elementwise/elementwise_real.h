@@ -30,19 +30,19 @@
  * tg_elementwise_levels or those of a file that calls them. */
 #ifdef TG_ONCE
 #define TG_ELEMENTWISE(variable, loops, forward, gradient_a, gradient_b, gradient_c, ...)                            \
-    extern const tg_elementwise_kernels TG_EACH_WIDE_LEVEL(variable##_f32), TG_EACH_LEVEL(variable##_f64);           \
+    extern const tg_elementwise_kernels TG_EACH_LEVEL(avx512, variable##_f32), TG_EACH_LEVEL(avx2, variable##_f64);  \
     const tg_elementwise_kernels KERNEL(variable) = {forward, {gradient_a, gradient_b, gradient_c}};                 \
     static const tg_elementwise variable = {.op = {.f32 = {tg_elementwise_forward_f32, tg_elementwise_backward_f32}, \
                                                    .f64 = {tg_elementwise_forward_f64, tg_elementwise_backward_f64}, \
                                                    .levels = loops,                                                  \
                                                    .accepts_layout = tg_any_layout,                                  \
                                                    .can_overwrite = true},                                           \
-                                            .f32 = {TG_EACH_WIDE_LEVEL(&variable##_f32)},                            \
-                                            .f64 = {TG_EACH_LEVEL(&variable##_f64)},                                 \
+                                            .f32 = {TG_EACH_LEVEL(avx512, &variable##_f32)},                         \
+                                            .f64 = {TG_EACH_LEVEL(avx2, &variable##_f64)},                           \
                                             __VA_ARGS__}
 #else
-#define TG_ELEMENTWISE(variable, loops, forward, gradient_a, gradient_b, gradient_c, ...)                  \
-    extern const tg_elementwise_kernels TG_EACH_WIDE_LEVEL(variable##_f32), TG_EACH_LEVEL(variable##_f64); \
+#define TG_ELEMENTWISE(variable, loops, forward, gradient_a, gradient_b, gradient_c, ...)                           \
+    extern const tg_elementwise_kernels TG_EACH_LEVEL(avx512, variable##_f32), TG_EACH_LEVEL(avx2, variable##_f64); \
     const tg_elementwise_kernels KERNEL(variable) = {forward, {gradient_a, gradient_b, gradient_c}}
 #endif
 

@@ -15,8 +15,8 @@ void tg_sort_ids(int32_t *ids, int64_t count);
  * `count` ids. */
 typedef void tg_frequency_f32(const int32_t *ids, int64_t count, int32_t *sorted, float *scales);
 typedef void tg_frequency_f64(const int32_t *ids, int64_t count, int32_t *sorted, double *scales);
-tg_frequency_f32 TG_EACH_LEVEL(tg_frequency_scales_f32);
-tg_frequency_f64 TG_EACH_LEVEL(tg_frequency_scales_f64);
+tg_frequency_f32 TG_EACH_LEVEL(avx2, tg_frequency_scales_f32);
+tg_frequency_f64 TG_EACH_LEVEL(avx2, tg_frequency_scales_f64);
 
 /* ---- max_norm ---- */
 

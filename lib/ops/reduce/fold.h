@@ -82,17 +82,17 @@ void KERNEL(tg_reduce_walks)(tg_reduce_call *r, const tg_reducer *reducer);
  * tg_reduce_op. */
 #ifdef TG_ONCE
 #define TG_REDUCE_OP(variable, reducer, gradient, ...)                                                   \
-    extern const tg_reducers TG_EACH_WIDE_LEVEL(variable##_f32), TG_EACH_LEVEL(variable##_f64);          \
+    extern const tg_reducers TG_EACH_LEVEL(avx512, variable##_f32), TG_EACH_LEVEL(avx2, variable##_f64); \
     const tg_reducers KERNEL(variable) = {reducer, gradient};                                            \
     static const tg_reduce_op variable = {.op = {TG_WIDE_KERNELS(tg_reduce_forward, tg_reduce_backward), \
                                                  .input_names = {"x"}, .accepts_layout = tg_any_layout,  \
                                                  .can_overwrite = true},                                 \
-                                          .f32 = {TG_EACH_WIDE_LEVEL(&variable##_f32)},                  \
-                                          .f64 = {TG_EACH_LEVEL(&variable##_f64)},                       \
+                                          .f32 = {TG_EACH_LEVEL(avx512, &variable##_f32)},               \
+                                          .f64 = {TG_EACH_LEVEL(avx2, &variable##_f64)},                 \
                                           __VA_ARGS__}
 #else
-#define TG_REDUCE_OP(variable, reducer, gradient, ...)                                          \
-    extern const tg_reducers TG_EACH_WIDE_LEVEL(variable##_f32), TG_EACH_LEVEL(variable##_f64); \
+#define TG_REDUCE_OP(variable, reducer, gradient, ...)                                                   \
+    extern const tg_reducers TG_EACH_LEVEL(avx512, variable##_f32), TG_EACH_LEVEL(avx2, variable##_f64); \
     const tg_reducers KERNEL(variable) = {reducer, gradient}
 #endif
 

@@ -16,6 +16,6 @@ typedef void tg_gradient_part(const void *context, int64_t begin, int64_t n, voi
  * gradients are its values. */
 typedef void tg_sum_repeated(const tg_shape *shape, const int64_t *strides, tg_gradient_part *part, const void *context,
                              bool overwrite, void *dx);
-tg_sum_repeated TG_EACH_LEVEL(tg_sum_repeated_f32), TG_EACH_LEVEL(tg_sum_repeated_f64);
+tg_sum_repeated TG_EACH_LEVEL(avx2, tg_sum_repeated_f32), TG_EACH_LEVEL(avx2, tg_sum_repeated_f64);
 
 #endif
