@@ -306,7 +306,8 @@ TG_API tg_nn_positional_config tg_nn_positional_config_default(void);
  * "<name>.r_w_bias" (u) and "<name>.r_r_bias" (v), from N(0,0.02). Relative key: "<name>.distance_embedding.weight",
  * from N(0,0.02). DeBERTa: "<name>.rel_embeddings.weight", unless a table is given, and, unless the projections are
  * shared, the weights and biases of "<name>.pos_key_proj" and "<name>.pos_query_proj"; the weights from N(0,0.02), the
- * biases zeros. The second number is the standard deviation. The other kinds have no parameters. */
+ * biases zeros. The second number is the standard deviation. The other kinds have no parameters. The config is for
+ * relative kinds; TG_POSITION_LEARNED needs none. */
 TG_API tg_nn_positional tg_nn_positional_make(tg_params *params, const char *name, tg_position kind, int64_t context,
                                               int64_t width, const tg_nn_positional_config *config);
 

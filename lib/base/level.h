@@ -12,8 +12,8 @@
  * or compute functions of single values, reductions, a softmax, a cross-entropy or a recurrent layer
  * (tests/bench/special_cases.md). All other kernels end with AVX2, and TG_CPU_AVX512 uses these.
  *
- * TG_EACH_LEVEL(avx2, tg_sums) lists a name for each level up to the highest that the file has, which serves those above
- * it. So it declares the versions, and initializes a constant table of them, which a caller indexes by tg_level():
+ * TG_EACH_LEVEL(avx2, tg_sums) lists a name for each level up to the highest that the file has, which serves those
+ * above it. So it declares the versions, and initializes a constant table, which a caller indexes by tg_level():
  *
  *     typedef void sums(const float *x, int64_t n);
  *     sums TG_EACH_LEVEL(avx2, tg_sums);

@@ -87,7 +87,7 @@ struct tg_optim {
     int states; /* the number of state tensors per parameter */
     double initial;
     size_t value_size;
-    /* the number of entries of the params when the optimizer was last checked (step.c), and of their changes when it
+    /* the number of entries of the params when the optimizer was last checked (optim.c), and of their changes when it
      * was created */
     int64_t entries, changes;
     tg_slot *slots;
