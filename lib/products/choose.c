@@ -44,12 +44,6 @@ bool tg_set_matmul_backend(tg_matmul_backend backend, tg_error *error)
 /* Returns whether a kernel computes this product; `builtin`: where the backend is the built-in loops. */
 typedef bool condition(const tg_gemm *g, bool builtin);
 
-static bool is_packed(const tg_gemm *g, bool builtin)
-{
-    (void)builtin;
-    return g->b_layout == TG_PANELS;
-}
-
 static bool is_small(const tg_gemm *g, bool builtin)
 {
     return builtin && g->n <= 64 && g->k <= 64 && g->m <= 64 && g->m * g->n * g->k <= 4096;
@@ -103,7 +97,6 @@ typedef struct choice {
 
 /* The first that fits computes a product. A row of tests/bench/special_cases.md is in quotes. */
 static const choice choices[] = {
-    {is_packed, &tiles, GRAIN},     /* alone can read panels: "a factor that is packed once" */
     {is_small, &small, GRAIN},      /* a copy of B would take longer than the product */
     {has_few_rows, &few, TG_GRAIN}, /* BLAS copies B: "products of a few rows read the weight where it is" */
     {is_row, &by_rows, GRAIN},      /* likewise, in the order of the built-in loops */

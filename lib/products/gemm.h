@@ -12,14 +12,12 @@
 
 /* How the memory holds a factor B, (k,n). */
 typedef enum tg_gemm_layout {
-    TG_ROW_MAJOR,  /* B */
-    TG_TRANSPOSED, /* the transpose of B, (n,k) */
-    TG_PANELS      /* panels of columns, packed once for many products of one thread (products/panels.h) */
+    TG_ROW_MAJOR, /* B */
+    TG_TRANSPOSED /* the transpose of B, (n,k) */
 } tg_gemm_layout;
 
 /* C = A B: A is (m,k), B is (k,n), C is (m,n). A and C are row-major; with transpose_a the memory holds A's transpose,
- * (k,m). `lda`, `ldb` and `ldc` are the distances between the rows in memory, in values; panels have no ldb, and n is a
- * multiple of their columns. Sizes of 0 are allowed. */
+ * (k,m). `lda`, `ldb` and `ldc` are the distances between the rows in memory, in values. Sizes of 0 are allowed. */
 typedef struct tg_gemm {
     int64_t m, n, k;
     bool transpose_a;

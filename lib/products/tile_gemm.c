@@ -19,7 +19,6 @@
  */
 #include "base/least.h"
 #include "products/gemm_tile.h"
-#include "products/panels.h"
 
 /* ---- copies ---- */
 
@@ -230,22 +229,7 @@ static gemm_factors factors_of(const tg_gemm *g, const real *a, int64_t row, int
 
 /* ---- panels ---- */
 
-_Static_assert(GEMM_COLUMNS <= TG_PANEL_MOST, "TG_PANEL_MOST");
 _Static_assert(sizeof(real) * GEMM_DEPTH * GEMM_COLUMNS <= TG_BUILTIN_PANEL, "TG_BUILTIN_PANEL");
-
-int64_t KERNEL(tg_panel_columns)(void)
-{
-    return GEMM_COLUMNS;
-}
-
-void KERNEL(tg_panel_store)(const real *from, int64_t column_distance, int64_t term_distance, int64_t columns,
-                            int64_t terms, real *panel)
-{
-    if (columns < GEMM_COLUMNS) {
-        memset(panel, 0, (size_t)(terms * GEMM_COLUMNS) * sizeof *panel);
-    }
-    interleave(GEMM_COLUMNS, from, column_distance, term_distance, columns, terms, panel);
-}
 
 /* Sets the columns of B that a panel has from `column` on, for the terms from `first` on, where they are or copied into
  * `panel`. Where B is row-major, its values are read where they are by products of a few rows. */
@@ -257,10 +241,11 @@ static void find_columns(const tg_gemm *g, gemm_factors *f, const real *b, int64
     const int64_t columns = least(GEMM_COLUMNS, g->n - column);
     f->b = b + column * b_column + first * b_step;
     f->b_step = GEMM_COLUMNS;
-    if (g->b_layout == TG_PANELS) {
-        f->b = b + column * g->k + first * GEMM_COLUMNS;
-    } else if (g->b_layout == TG_TRANSPOSED || columns < GEMM_COLUMNS || rows > 2 * GEMM_ROWS) {
-        KERNEL(tg_panel_store)(f->b, b_column, b_step, columns, f->terms, panel);
+    if (g->b_layout == TG_TRANSPOSED || columns < GEMM_COLUMNS || rows > 2 * GEMM_ROWS) {
+        if (columns < GEMM_COLUMNS) {
+            memset(panel, 0, (size_t)(f->terms * GEMM_COLUMNS) * sizeof *panel);
+        }
+        interleave(GEMM_COLUMNS, f->b, b_column, b_step, columns, f->terms, panel);
         f->b = panel;
     } else {
         f->b_step = b_step;
@@ -270,13 +255,12 @@ static void find_columns(const tg_gemm *g, gemm_factors *f, const real *b, int64
 void KERNEL(tg_tile_gemm)(const tg_gemm *g, const void *a, const void *b, void *c)
 {
     real *memory = tg_builtin_memory(), *out = c;
-    const bool is_packed = g->b_layout == TG_PANELS;
-    if (!memory && !is_packed) {
+    if (!memory) {
         KERNEL(tg_row_gemm)(g, a, b, c);
         return;
     }
-    real *panel = memory ? memory + TG_BUILTIN_MEMORY / sizeof *memory : NULL;
-    const bool copies_a = is_packed || (g->n >= 8 * GEMM_COLUMNS && g->m > GEMM_ROWS);
+    real *panel = memory + TG_BUILTIN_MEMORY / sizeof *memory;
+    const bool copies_a = g->n >= 8 * GEMM_COLUMNS && g->m > GEMM_ROWS;
     for (int64_t row = 0; g->k == 0 && row < g->m && !g->add; row++) {
         memset(out + row * g->ldc, 0, (size_t)g->n * sizeof *out);
     }

@@ -4,74 +4,121 @@
  *   gradient    from the last position to the first:   da_t and db_t from dh_t,   dh_{t-1} += db_t W
  *               then dW += sum_t db_t^T h_{t-1},   dbias += sum_t db_t
  *
- * The products with W follow each other, and each has only the rows of the batch; products/panels.h computes them. The
- * gradient of W is one product over all positions, and another one for the initial state. The columns of the state are
- * divided into blocks (recurrent_layer.h), and threads divide the blocks: a thread computes its columns of the product
- * and of the step, and then waits for the others. A row that is 0 in the mask copies h (and c), and passes their
- * gradient. With `reverse` the last position is the first one.
+ * The products with W follow each other, and each has only the rows of the batch. The gradient of W is one product over
+ * all positions, and another one for the initial state. Threads divide the columns of the other sums and of the steps,
+ * so one thread computes each value. A row that is 0 in the mask copies h (and c), and passes their gradient. With
+ * `reverse` the last position is the first one.
  */
 #include "ops/sequence/recurrent.h"
 
-#include "ops/sequence/recurrent_layer.h"
+#include "ops/sequence/recurrent_attributes.h"
+#include "ops/sequence/recurrent_cells.h"
 
 TG_DECLARE_WIDE_KERNEL(tg_gru_forward);
 TG_DECLARE_WIDE_KERNEL(tg_gru_backward);
 TG_DECLARE_WIDE_KERNEL(tg_lstm_forward);
 TG_DECLARE_WIDE_KERNEL(tg_lstm_backward);
 
+/* The values of a state that are worth the wake-up of a thread. */
+enum { STEP_GRAIN = TG_GRAIN / 16 };
+
+/* A call, and the position at which it is. */
+typedef struct layer {
+    const recurrent_cell *cell;
+    int64_t T, B, H, GH; /* GH: the values of all gates of a row */
+    bool reverse;
+    const real *a, *first_h, *first_c, *weight, *bias;
+    const uint8_t *mask;   /* (B,T); NULL: all rows */
+    real *states;          /* (T,B,H) */
+    real *gates, *kept;    /* saved: (T,B,GH) and (T,B,H) */
+    real *b;               /* forward: (B,GH) */
+    const real *dstates;   /* (T,B,H); NULL: zeros */
+    real *da, *db, *dbias; /* (T,B,GH), (T,B,GH) and (GH); da and dbias may be NULL */
+    real *dh, *dc;         /* (B,H) */
+    bool overwrite;        /* da */
+    int64_t step;          /* 0 .. T - 1 */
+} layer;
+
+static layer layer_of(const tg_op_call *call, const recurrent_cell *cell)
+{
+    const recurrent_attributes *at = call->attributes;
+    const tg_tensor *states = call->outputs[0];
+    layer l = {.cell = cell,
+               .T = states->shape[0],
+               .B = states->shape[1],
+               .H = states->shape[2],
+               .GH = cell->gates * states->shape[2],
+               .reverse = at->reverse,
+               .a = tg_values(call->inputs[RECURRENT_INPUTS]),
+               .first_h = tg_values(call->inputs[RECURRENT_STATE]),
+               .first_c = cell == &lstm_cell ? tg_values(call->inputs[RECURRENT_CELL]) : NULL,
+               .weight = tg_values(call->inputs[RECURRENT_WEIGHT]),
+               .bias = at->bias ? tg_values(call->inputs[at->bias]) : NULL,
+               .mask = at->mask ? tg_values(call->inputs[at->mask]) : NULL,
+               .states = tg_values(states),
+               .gates = call->saved};
+    l.kept = l.gates + cell->gates * states->count;
+    return l;
+}
+
+/* Returns the row at which a step begins in (T B) rows. */
+static int64_t first_row_of(const layer *l, int64_t step)
+{
+    return (l->reverse ? l->T - 1 - step : step) * l->B;
+}
+
+static bool keeps(const layer *l, int64_t row)
+{
+    return l->mask && !l->mask[row * l->T + first_row_of(l, l->step) / l->B];
+}
+
+/* Returns the columns from `column` on of a row, at the current step. */
+static cell_step step_of(const layer *l, int64_t row, int64_t column, int64_t columns)
+{
+    const int64_t H = l->H, at = first_row_of(l, l->step) + row, gates = at * l->GH + column;
+    cell_step s = {.n = columns,
+                   .H = H,
+                   .a = l->a + gates,
+                   .h = l->first_h + row * H + column,
+                   .c = l->first_c ? l->first_c + row * H + column : NULL,
+                   .gates = l->gates + gates,
+                   .kept = l->kept + at * H + column,
+                   .y = l->states + at * H + column};
+    if (l->step > 0) {
+        int64_t last = (first_row_of(l, l->step - 1) + row) * H + column;
+        s.h = l->states + last;
+        s.c = l->first_c ? l->kept + last : NULL;
+    }
+    return s;
+}
+
 /* ---- forward ---- */
 
-/* Returns the copy of the weights of all gates for the columns of a block. */
-static real *weights_of(const layer *l, layer_block b)
+/* Computes b = h W^T + bias, of all gates. */
+static void project_state(const layer *l)
 {
-    return l->matrix + b.first * l->cell->gates * l->H;
-}
-
-static void store_weights(const layer *l, layer_block b)
-{
-    for (int64_t gate = 0; gate < l->cell->gates; gate++) {
-        store_columns(l, b, l->weight + (gate * l->H + b.first) * l->H, l->H, 1, l->H,
-                      weights_of(l, b) + gate * b.width * l->H);
+    const real *h = l->step > 0 ? l->states + first_row_of(l, l->step - 1) * l->H : l->first_h;
+    for (int64_t row = 0; l->bias && row < l->B; row++) {
+        memcpy(l->b + row * l->GH, l->bias, (size_t)l->GH * sizeof *l->b);
     }
+    const tg_gemm g = {l->B,        l->GH,       l->H,         .b_layout = TG_TRANSPOSED,
+                       .lda = l->H, .ldb = l->H, .ldc = l->GH, .add = l->bias};
+    gemm(&g, h, l->weight, l->b);
 }
 
-/* Computes the columns of a block of b = h W^T + bias, of all gates, and returns them: (B,gates,width). */
-static const real *project_state(const layer *l, layer_block b, const real *h)
-{
-    const int64_t G = l->cell->gates;
-    real *to = l->b + b.first * l->B * G;
-    for (int64_t i = 0; l->bias && i < l->B * G; i++) {
-        memcpy(to + i * b.width, l->bias + i % G * l->H + b.first, (size_t)b.count * sizeof *to);
-        memset(to + i * b.width + b.count, 0, (size_t)(b.width - b.count) * sizeof *to);
-    }
-    const tg_gemm g = {l->B,        G * b.width,        l->H,           .b_layout = TG_PANELS,
-                       .lda = l->H, .ldc = G * b.width, .add = l->bias, .in_thread = true};
-    gemm(&g, h, weights_of(l, b), to);
-    return to;
-}
-
-static void forward_blocks(void *context, int64_t begin, int64_t end)
+static void forward_columns(void *context, int64_t begin, int64_t end)
 {
     const layer *l = context;
-    const real *h = l->step > 0 ? l->states + layer_position_of(l, l->step - 1) * l->B * l->H : l->first_h;
-    for (int64_t i = begin; i < end; i++) {
-        const layer_block b = layer_block_of(l, i);
-        if (l->step == 0) {
-            store_weights(l, b);
+    for (int64_t row = 0; row < l->B; row++) {
+        cell_step s = step_of(l, row, begin, end - begin);
+        s.b = l->b + row * l->GH + begin;
+        if (!keeps(l, row)) {
+            l->cell->forward(&s);
+            continue;
         }
-        const real *projected = project_state(l, b, h);
-        for (int64_t row = 0; row < l->B; row++) {
-            cell_step s = step_of(l, b, row);
-            s.b = projected + row * l->cell->gates * b.width;
-            s.b_distance = b.width;
-            if (!keeps(l, row)) {
-                l->cell->forward(&s);
-                continue;
-            }
-            memcpy(s.y, s.h, (size_t)s.n * sizeof *s.y);
-            if (s.c) {
-                memcpy(s.kept, s.c, (size_t)s.n * sizeof *s.kept);
-            }
+        memcpy(s.y, s.h, (size_t)s.n * sizeof *s.y);
+        if (s.c) {
+            memcpy(s.kept, s.c, (size_t)s.n * sizeof *s.kept);
         }
     }
 }
@@ -79,12 +126,13 @@ static void forward_blocks(void *context, int64_t begin, int64_t end)
 static void run_forward(const tg_op_call *call, const recurrent_cell *cell)
 {
     layer l = layer_of(call, cell);
-    l.b = l.matrix + cell->gates * l.panels * l.panel * l.H;
+    l.b = call->scratch;
     for (l.step = 0; l.step < l.T; l.step++) {
-        tg_parallel_for(l.blocks, layer_grain_of(&l), forward_blocks, &l);
+        project_state(&l);
+        tg_parallel_for(l.H, 1 + STEP_GRAIN / (l.B + 1), forward_columns, &l);
     }
     if (call->output_count > 1) {
-        memcpy(tg_values(call->outputs[1]), l.kept + layer_position_of(&l, l.T - 1) * l.B * l.H,
+        memcpy(tg_values(call->outputs[1]), l.kept + first_row_of(&l, l.T - 1) * l.H,
                (size_t)(l.B * l.H) * sizeof(real));
     }
 }
@@ -101,25 +149,15 @@ void KERNEL(tg_lstm_forward)(const tg_op_call *call)
 
 /* ---- backward ---- */
 
-/* Adds the gradient that the next step has given to its state: dh += db W. */
-static void add_state_gradient(const layer *l, layer_block b, int64_t step)
+/* Computes db and da for some columns of a row, and dh and dc without the product of db. */
+static void row_gradient(const layer *l, int64_t row, int64_t column, int64_t columns)
 {
-    const int64_t gates = l->cell->gates * l->H;
-    const tg_gemm g = {l->B,         b.width,        gates,       .b_layout = TG_PANELS,
-                       .lda = gates, .ldc = b.width, .add = true, .in_thread = true};
-    gemm(&g, l->db + layer_position_of(l, step) * l->B * gates, l->matrix + b.first * gates,
-         layer_row_of(l, b, l->dh, 0));
-}
-
-/* Computes db and da for the columns of a block of a row, and dh and dc without the product of db. */
-static void row_gradient(const layer *l, layer_block b, int64_t row)
-{
-    const int64_t H = l->H, G = l->cell->gates, column = b.first, at = layer_position_of(l, l->step) * l->B + row;
-    cell_step s = step_of(l, b, row);
-    cell_gradient d = {.dh = layer_row_of(l, b, l->dh, row),
-                       .dc = layer_row_of(l, b, l->dc, row),
-                       .da = l->da ? l->da + at * G * H + column : NULL,
-                       .db = l->db + at * G * H + column,
+    const int64_t H = l->H, G = l->cell->gates, at = first_row_of(l, l->step) + row;
+    cell_step s = step_of(l, row, column, columns);
+    cell_gradient d = {.dh = l->dh + row * H + column,
+                       .dc = l->dc + row * H + column,
+                       .da = l->da ? l->da + at * l->GH + column : NULL,
+                       .db = l->db + at * l->GH + column,
                        .overwrite = l->overwrite};
     for (int64_t k = 0; l->dstates && k < s.n; k++) {
         d.dh[k] += l->dstates[at * H + column + k];
@@ -139,49 +177,40 @@ static void row_gradient(const layer *l, layer_block b, int64_t row)
     }
 }
 
-static void backward_blocks(void *context, int64_t begin, int64_t end)
+static void backward_columns(void *context, int64_t begin, int64_t end)
 {
     const layer *l = context;
-    const int64_t gates = l->cell->gates * l->H;
-    for (int64_t i = begin; i < end; i++) {
-        const layer_block b = layer_block_of(l, i);
-        if (l->step < l->T - 1) {
-            add_state_gradient(l, b, l->step + 1);
-        } else {
-            store_columns(l, b, l->weight + b.first, 1, l->H, gates, l->matrix + b.first * gates);
-        }
-        for (int64_t row = 0; row < l->B; row++) {
-            row_gradient(l, b, row);
-        }
-    }
-}
-
-/* Adds the columns of the gradient of the initial state that come from db. */
-static void first_state_blocks(void *context, int64_t begin, int64_t end)
-{
-    const layer *l = context;
-    for (int64_t i = begin; i < end; i++) {
-        add_state_gradient(l, layer_block_of(l, i), 0);
+    for (int64_t row = 0; row < l->B; row++) {
+        row_gradient(l, row, begin, end - begin);
     }
 }
 
 /* Adds the gradient of W: sum_t db_t^T h_{t-1}. In the states, those before the steps 1 .. T - 1 are neighbors. */
 static void add_weight_gradient(const layer *l, bool overwrite, real *dweight)
 {
-    const int64_t H = l->H, gates = l->cell->gates * H, rows = (l->T - 1) * l->B;
-    tg_gemm product = {gates, H, rows, .transpose_a = true, .lda = gates, .ldb = H, .ldc = H, .add = !overwrite};
-    gemm(&product, l->db + (l->reverse ? 0 : l->B * gates), l->states + (l->reverse ? l->B * H : 0), dweight);
+    const int64_t H = l->H, rows = (l->T - 1) * l->B;
+    tg_gemm product = {l->GH, H, rows, .transpose_a = true, .lda = l->GH, .ldb = H, .ldc = H, .add = !overwrite};
+    gemm(&product, l->db + (l->reverse ? 0 : l->B * l->GH), l->states + (l->reverse ? l->B * H : 0), dweight);
     product.k = l->B;
     product.add = true;
-    gemm(&product, l->db + layer_position_of(l, 0) * l->B * gates, l->first_h, dweight);
+    gemm(&product, l->db + first_row_of(l, 0) * l->GH, l->first_h, dweight);
+}
+
+/* Adds (B,H) values to the gradient of an input, which may be NULL. */
+static void add_to_input(const tg_op_call *call, int input, const real *from, int64_t count)
+{
+    real *to = call->input_gradients[input];
+    for (int64_t k = 0; to && k < count; k++) {
+        to[k] = accumulated(writes_gradient(call, input), to[k], from[k]);
+    }
 }
 
 static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
 {
     layer l = layer_of(call, cell);
-    const int64_t H = l.H, count = l.B * l.panels * l.panel;
+    const int64_t count = l.B * l.H;
     void *const *gradients = call->input_gradients;
-    l.dh = l.matrix + cell->gates * l.panels * l.panel * H;
+    l.dh = call->scratch;
     l.dc = l.dh + count;
     l.db = l.dc + count;
     l.dstates = call->output_gradients[0];
@@ -194,22 +223,23 @@ static void run_backward(const tg_op_call *call, const recurrent_cell *cell)
     const recurrent_attributes *at = call->attributes;
     l.dbias = at->bias ? gradients[at->bias] : NULL;
     if (l.dbias && writes_gradient(call, at->bias)) {
-        memset(l.dbias, 0, (size_t)(cell->gates * H) * sizeof(real));
+        memset(l.dbias, 0, (size_t)l.GH * sizeof(real));
     }
     memset(l.dh, 0, (size_t)(2 * count) * sizeof(real));
     const real *dlast = call->output_count > 1 ? call->output_gradients[1] : NULL;
     if (dlast) {
-        copy_to_blocks(&l, dlast, l.dc);
+        memcpy(l.dc, dlast, (size_t)count * sizeof(real));
     }
+    const tg_gemm g = {l.B, l.H, l.GH, .lda = l.GH, .ldb = l.H, .ldc = l.H, .add = true};
     for (l.step = l.T - 1; l.step >= 0; l.step--) {
-        tg_parallel_for(l.blocks, layer_grain_of(&l), backward_blocks, &l);
+        tg_parallel_for(l.H, 1 + STEP_GRAIN / (l.B + 1), backward_columns, &l);
+        if (l.step > 0 || gradients[RECURRENT_STATE]) {
+            gemm(&g, l.db + first_row_of(&l, l.step) * l.GH, l.weight, l.dh);
+        }
     }
-    if (gradients[RECURRENT_STATE]) {
-        tg_parallel_for(l.blocks, layer_grain_of(&l), first_state_blocks, &l);
-        add_blocks(&l, l.dh, writes_gradient(call, RECURRENT_STATE), gradients[RECURRENT_STATE]);
-    }
+    add_to_input(call, RECURRENT_STATE, l.dh, count);
     if (cell == &lstm_cell) {
-        add_blocks(&l, l.dc, writes_gradient(call, RECURRENT_CELL), gradients[RECURRENT_CELL]);
+        add_to_input(call, RECURRENT_CELL, l.dc, count);
     }
     if (gradients[RECURRENT_WEIGHT]) {
         add_weight_gradient(&l, writes_gradient(call, RECURRENT_WEIGHT), gradients[RECURRENT_WEIGHT]);
@@ -273,12 +303,12 @@ static bool recurrent_shape(tg_op_call *call, int64_t gates, bool has_cell)
         return false;
     }
     const tg_tensor *a = call->inputs[RECURRENT_INPUTS], *h = call->inputs[RECURRENT_STATE];
-    int64_t T = a->shape[0], B = h->shape[0], H = h->shape[1], width = H + TG_PANEL_MOST - 1;
+    int64_t T = a->shape[0], B = h->shape[0], H = h->shape[1];
     size_t size = tg_size_of(a->dtype);
     return tg_op_output(call, 0, tg_dtype_of(a), tg_shape_make(3, (int64_t[]){T, B, H})) &&
            (!has_cell || tg_op_output(call, 1, tg_dtype_of(a), tg_shape_of(h))) &&
-           tg_op_save(call, a->count + T * h->count, size) && tg_op_scratch(call, gates * width * (H + B), size) &&
-           tg_op_backward_scratch(call, width * (gates * H + 2 * B) + a->count, size);
+           tg_op_save(call, a->count + T * h->count, size) && tg_op_scratch(call, gates * h->count, size) &&
+           tg_op_backward_scratch(call, 2 * h->count + a->count, size);
 }
 
 static bool gru_shape(tg_op_call *call)

@@ -1,4 +1,4 @@
-/* recurrent_attributes (private): the inputs and the attributes of a recurrent op, and its blocks of columns. */
+/* recurrent_attributes (private): the inputs and the attributes of a recurrent op. */
 #ifndef TG_OPS_SEQUENCE_RECURRENT_ATTRIBUTES_H
 #define TG_OPS_SEQUENCE_RECURRENT_ATTRIBUTES_H
 
@@ -11,10 +11,5 @@ typedef struct recurrent_attributes {
     int bias, mask; /* numbers of inputs; 0: none */
     bool reverse;
 } recurrent_attributes;
-
-/* Some columns: `count` from `first` on, and in a matrix in blocks `width`, with those that the last panel lacks. */
-typedef struct layer_block {
-    int64_t first, count, width;
-} layer_block;
 
 #endif

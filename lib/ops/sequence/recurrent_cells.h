@@ -21,9 +21,9 @@
 
 #include "ops/kernel_real.h"
 
-/* n columns of a row. Pointers to gates have the first gate; the others are H values apart, or b_distance. */
+/* n columns of a row. Pointers to gates have the first gate; the others are H values apart. */
 typedef struct cell_step {
-    int64_t n, H, b_distance;
+    int64_t n, H;
     const real *a, *b;
     const real *h, *c;  /* the last state and, in an LSTM, the last cell */
     real *gates, *kept; /* saved by forward: the gates, and b_n of a GRU or c' of an LSTM */
@@ -84,10 +84,10 @@ static void gru_state(int64_t count, const real *restrict a, const real *restric
 static void gru_forward(const cell_step *s)
 {
     const int64_t H = s->H;
-    const real *a_n = s->a + 2 * H, *b_n = s->b + 2 * s->b_distance;
+    const real *a_n = s->a + 2 * H, *b_n = s->b + 2 * H;
     real *r = s->gates, *z = r + H, *n = z + H;
     sigmoid_of_sum(s->n, s->a, s->b, r);
-    sigmoid_of_sum(s->n, s->a + H, s->b + s->b_distance, z);
+    sigmoid_of_sum(s->n, s->a + H, s->b + H, z);
     gru_state(s->n, a_n, b_n, r, z, s->h, n, s->y);
     memcpy(s->kept, b_n, (size_t)s->n * sizeof *b_n);
 }
@@ -132,12 +132,12 @@ static void lstm_state(int64_t n, const real *restrict i, const real *restrict f
 
 static void lstm_forward(const cell_step *s)
 {
-    const int64_t H = s->H, D = s->b_distance;
+    const int64_t H = s->H;
     real *i = s->gates, *f = i + H, *g = f + H, *o = g + H;
     sigmoid_of_sum(s->n, s->a, s->b, i);
-    sigmoid_of_sum(s->n, s->a + H, s->b + D, f);
-    tanh_of_sum(s->n, s->a + 2 * H, s->b + 2 * D, g);
-    sigmoid_of_sum(s->n, s->a + 3 * H, s->b + 3 * D, o);
+    sigmoid_of_sum(s->n, s->a + H, s->b + H, f);
+    tanh_of_sum(s->n, s->a + 2 * H, s->b + 2 * H, g);
+    sigmoid_of_sum(s->n, s->a + 3 * H, s->b + 3 * H, o);
     lstm_state(s->n, i, f, g, o, s->c, s->kept, s->y);
 }
 
