@@ -152,7 +152,7 @@ typedef struct tg_gradcheck_config {
     tg_config_mark mark;
     /* the first word of the messages; default "gradcheck" */
     const char *name;
-    /* slow or fast; default TG_GRADCHECK_SLOW */
+    /* slow, fast or Taylor; default TG_GRADCHECK_SLOW */
     tg_gradcheck_mode mode;
     /* the dtype of all inputs that require a gradient; default TG_F64 */
     tg_dtype dtype;
@@ -219,9 +219,10 @@ typedef struct tg_gradcheck_report {
     double max_relative_error;
     /* one line for people, also for a check that passed */
     char text[TG_ERROR_TEXT];
-    /* a line for each input that was compared: "input 2 'bias': 64 of 64 right", or "input 0 'x': 3 of 512 wrong, rows
-     * 5, 9; analytic / numeric = 2 everywhere: a factor". Patterns are named if they fit all wrong entries: a factor,
-     * the sign, zeros, a transposed matrix. Of the Taylor mode the orders. "" if the check ended before */
+    /* a line for each input that was compared, which counts its values (a value is wrong if one of its entries is):
+     * "input 2 'bias': 64 of 64 right", or "input 0 'x': 3 of 512 wrong, rows 5, 9; analytic / numeric = 2 in all of
+     * them: a factor". Patterns are named if they fit all wrong entries: a factor, the sign, zeros, a transposed
+     * matrix. Of the Taylor mode the orders. "" if the check ended before */
     char verdict[TG_GRADCHECK_TEXT];
 } tg_gradcheck_report;
 

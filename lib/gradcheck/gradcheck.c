@@ -66,12 +66,12 @@ static void describe_mismatch(tg_check *c, const char *remark)
                  tg_index_format(&c->output_shape, report->output_index, out), name,
                  tg_index_format(&c->variables[report->input].shape, report->input_index, in));
     }
-    snprintf(allowed, sizeof allowed, "they may differ by %.3g", report->tolerance);
-    tg_check_fail(c, TG_ERROR_VALUE, "%s: analytic %.9g, numeric %.9g; %s%s%s", where, report->analytic,
-                  report->numeric,
-                  !isfinite(report->numeric)
-                      ? "the difference must be finite: use inputs and an eps at which the function's values are"
-                  : !isfinite(report->analytic) ? "the gradient must be finite"
+    snprintf(allowed, sizeof allowed, "; they may differ by %.3g", report->tolerance);
+    tg_check_fail(c, TG_ERROR_VALUE, "%s: analytic %.9g, numeric %.9g%s%s%s", where, report->analytic, report->numeric,
+                  remark == kink && *kink ? "" /* what it says is enough */
+                  : !isfinite(report->numeric)
+                      ? "; the difference must be finite: use inputs and an eps at which the function's values are"
+                  : !isfinite(report->analytic) ? "; the gradient must be finite"
                                                 : allowed,
                   remark, verdict);
 }

@@ -86,7 +86,11 @@ static void describe(const tg_check *c, int k, tg_text_buffer *out)
                        (long long)(wrong > 0 ? wrong : compared - kinks), (long long)compared,
                        wrong > 0 ? "wrong" : "right");
     if (kinks > 0) {
-        tg_text_add_format(out, ", %lld at kinks", (long long)kinks);
+        tg_text_add_format(out, ", %lld at a kink", (long long)kinks);
+    }
+    if (row_count == v->shape.size[0] && row_count > 1) {
+        tg_text_add(out, ", in all rows");
+        row_count = 0;
     }
     for (int64_t i = 0; i < row_count && v->shape.rank > 0; i++) {
         const char *first = row_count == 1 ? ", row " : ", rows ";

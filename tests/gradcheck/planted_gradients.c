@@ -3,6 +3,8 @@
  */
 #include "gradcheck/planted_gradients.h"
 
+#include "support.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -752,3 +754,20 @@ const planted planted_ops[] = {
 };
 
 const int planted_count = (int)(sizeof planted_ops / sizeof *planted_ops);
+
+tg_tensor *planted_make_input(const planted_input *in, tg_rng *rng)
+{
+    tg_shape shape = tg_shape_make(in->rank, in->size);
+    if (in->ids) {
+        return tensor_i32(shape, in->ids);
+    }
+    tg_tensor *x = leaf(tg_tensor_new(TG_F64, shape, NULL));
+    assert_true(tg_tensor_fill_uniform(x, rng, in->low, in->high, NULL));
+    return x;
+}
+
+tg_tensor *planted_call(tg_tape *tape, tg_tensor *const *inputs, int count, void *context)
+{
+    (void)count;
+    return ((const planted *)context)->call(tape, inputs);
+}

@@ -26,4 +26,10 @@ typedef struct planted {
 extern const planted planted_ops[];
 extern const int planted_count;
 
+/* Returns an input. */
+tg_tensor *planted_make_input(const planted_input *in, tg_rng *rng);
+
+/* A tg_gradcheck_function whose context is a planted. */
+tg_tensor *planted_call(tg_tape *tape, tg_tensor *const *inputs, int count, void *context);
+
 #endif

@@ -6,29 +6,12 @@
 
 #include "gradcheck/planted_gradients.h"
 
-static tg_tensor *make_input(const planted_input *in, tg_rng *rng)
-{
-    tg_shape shape = tg_shape_make(in->rank, in->size);
-    if (in->ids) {
-        return tensor_i32(shape, in->ids);
-    }
-    tg_tensor *x = leaf(tg_tensor_new(TG_F64, shape, NULL));
-    assert_true(tg_tensor_fill_uniform(x, rng, in->low, in->high, NULL));
-    return x;
-}
-
-static tg_tensor *call_planted(tg_tape *tape, tg_tensor *const *inputs, int count, void *context)
-{
-    (void)count;
-    return ((const planted *)context)->call(tape, inputs);
-}
-
 static bool is_refused(const planted *op, tg_gradcheck_mode mode, uint64_t seed)
 {
     tg_rng *rng = tg_rng_new(1);
     tg_tensor *inputs[2] = {NULL, NULL};
     for (int i = 0; i < op->input_count; i++) {
-        inputs[i] = make_input(&op->inputs[i], rng);
+        inputs[i] = planted_make_input(&op->inputs[i], rng);
     }
     tg_gradcheck_config config = tg_gradcheck_config_default();
     config.name = op->name;
@@ -37,7 +20,7 @@ static bool is_refused(const planted *op, tg_gradcheck_mode mode, uint64_t seed)
     config.rtol = op->rtol > 0 ? op->rtol : config.rtol;
     tg_error error = TG_NO_ERROR;
     tg_gradcheck_report report;
-    bool passed = tg_gradcheck(call_planted, (void *)(uintptr_t)op, inputs, op->input_count, &config, &report, &error);
+    bool passed = tg_gradcheck(planted_call, (void *)(uintptr_t)op, inputs, op->input_count, &config, &report, &error);
     assert_int_equal(error.code, passed ? TG_OK : TG_ERROR_VALUE);
     assert_null(strstr(report.text, "-nan"));
     for (int i = 0; i < op->input_count; i++) {
