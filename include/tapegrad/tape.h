@@ -89,10 +89,11 @@ TG_API void tg_evaluation_end(tg_tape *tape, tg_evaluation before);
 /* Sets whether the matrix products of the tape are reproducible; those of a new tape are not. Reproducible products, in
  * f32 and f64, those inside other ops included, have the order of the built-in loops (tg_matmul_backend), by fused
  * multiply-adds. Where the vector instructions have none (the baseline of x86-64), they are computed exactly by other
- * means, and more slowly. Everything else in the library has the same bits on each processor anyway, as long as angles
- * are at most 2^20, and the generator's profile is TG_RNG_PORTABLE. So a training gives the same bits on every machine,
- * with any number of threads. Over MPI, tg_mpi_add_sample orders the sums. The backward of a call is reproducible if
- * its forward was recorded so. */
+ * means, and more slowly; but in f64 a term is rounded twice, and so may differ, if a factor other than 0 is below
+ * 2^-450 or above 2^450, or the sum so far is above 2^1000. Everything else in the library has the same bits on each
+ * processor anyway, as long as angles are at most 2^20, and the generator's profile is TG_RNG_PORTABLE. So a training
+ * gives the same bits on every machine, with any number of threads. Over MPI, tg_mpi_add_sample orders the sums. The
+ * backward of a call is reproducible if its forward was recorded so. */
 TG_API void tg_tape_set_reproducible(tg_tape *tape, bool reproducible);
 
 /* Begin and end a scope, which frees memory during a long evaluation: the end frees the results of the scope, except

@@ -1,4 +1,4 @@
-/* fma: a b + c, rounded once, on every processor.
+/* fma: a b + c, rounded once, on every processor, but for doubles of extreme sizes.
  *
  * Where the compiler's target has fused multiply-adds, they are used. C's fma is not correctly rounded everywhere
  * (mingw-w64), and a call per value is slow. So elsewhere the sum is computed exactly by other means:
@@ -7,7 +7,8 @@
  *            becomes the neighbor whose last bit is 1. Rounded to a float, it is as if it had been rounded once.
  *   double   The product is a sum of two doubles (Veltkamp and Dekker 1971). It is added to c by the method of Boldo
  *            and Melquiond (Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd,
- *            2008). Factors and sums that are very large or small are computed with whole numbers (fma.c).
+ *            2008). Factors other than 0 that are below 2^-450 or above 2^450, and sums above 2^1000, would lose
+ *            parts of it: their product is rounded, too.
  *
  * Knuth's two-sum gives the error of each sum.
  */
@@ -67,9 +68,6 @@ static inline double tg_plain_fma_f64(double a, double b, double c)
     return sum + tg_rounded_to_odd(tail, tg_error_of_sum(error, low_error, tail));
 }
 
-/* Returns a b + c for all numbers, computed with whole numbers. */
-double tg_whole_fma_f64(double a, double b, double c);
-
 static inline bool tg_is_within(double x, double least, double most)
 {
     return fabs(x) >= least && fabs(x) <= most;
@@ -78,7 +76,7 @@ static inline bool tg_is_within(double x, double least, double most)
 static inline double tg_exact_fma_f64(double a, double b, double c)
 {
     bool is_plain = tg_is_within(a, 0x1p-450, 0x1p450) && tg_is_within(b, 0x1p-450, 0x1p450) && fabs(c) <= 0x1p1000;
-    return is_plain ? tg_plain_fma_f64(a, b, c) : tg_whole_fma_f64(a, b, c);
+    return is_plain ? tg_plain_fma_f64(a, b, c) : a * b + c;
 }
 
 #if defined TG_HAS_FMA
