@@ -191,31 +191,22 @@ static int64_t find_tie(const tg_check *c, int k, int64_t j)
     return found;
 }
 
-/* At a kink the slopes on both sides differ, and the gradient is one of them or lies between them. */
 const char *tg_check_describe_kink(tg_check *c, char text[TG_CHECK_KINK])
 {
     const tg_gradcheck_report *report = c->report;
-    int64_t i = report->output_index, j = report->input_index;
+    const int64_t i = report->output_index, j = report->input_index;
     text[0] = '\0';
     if (j < 0) {
         return text;
     }
-    tg_tensor *x = c->moved[report->input];
-    double value = tg_tensor_value_at(x, j), step = tg_check_step(c, value), at[3], y[3];
-    for (int side = 0; side < 3; side++) {
-        static const int order[] = {-1, 1, 0}; /* the value itself last */
-        at[side] = tg_check_put(x, j, value + order[side] * step);
-        if (!tg_check_measure(c, c->plus)) {
-            tg_check_put(x, j, value);
-            return text;
-        }
-        y[side] = c->plus[i];
-    }
-    double below = (y[2] - y[0]) / (at[2] - at[0]), above = (y[1] - y[2]) / (at[1] - at[2]);
-    double low = fmin(below, above) - report->tolerance, high = fmax(below, above) + report->tolerance;
-    if (!(fabs(above - below) > report->tolerance) || report->analytic < low || report->analytic > high) {
+    const tg_variable *v = &c->variables[report->input];
+    const double value = tg_tensor_value_at(c->moved[report->input], j);
+    double high, low;
+    if (v->verdicts[i * v->count + j] != TG_GRADCHECK_KINK || !tg_check_measure(c, c->center) ||
+        !measure_sides(c, report->input, j, tg_check_step(c, value), &high, &low)) {
         return text;
     }
+    double below = (c->center[i] - c->minus[i]) / (value - low), above = (c->plus[i] - c->center[i]) / (high - value);
     int64_t tie = find_tie(c, report->input, j);
     char index[TG_SHAPE_TEXT];
     size_t used = (size_t)snprintf(text, TG_CHECK_KINK,
