@@ -164,7 +164,8 @@ static void raise_gradient(tg_check *c, int k, const double *gradient)
     }
     bool dense = x->gradient->kind == TG_GRAD_DENSE;
     char *values = dense ? tg_values(x->gradient->dense) : x->gradient->values;
-    int64_t count = dense ? x->count : x->gradient->count * x->shape[1], size = (int64_t)tg_size_of(x->dtype);
+    int64_t width = x->rank == 2 ? x->shape[1] : 0, size = (int64_t)tg_size_of(x->dtype);
+    int64_t count = dense ? x->count : x->gradient->count * width;
     for (int64_t j = 0; j < count; j++) {
         double value;
         tg_convert(&value, TG_F64, values + j * size, tg_dtype_of(x), 1);

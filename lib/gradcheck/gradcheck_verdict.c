@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "gradcheck/gradcheck.h"
 
-enum { MOST_ROWS = 6 };
+enum { MOST_INDICES = 6 };
 
 /* Returns the worst verdict of a value: of its entries for all values of the output. */
 static tg_gradcheck_verdict verdict_of(const tg_check *c, const tg_variable *v, int64_t j)
@@ -58,29 +58,50 @@ static void describe_pattern(const tg_check *c, const tg_variable *v, char *text
     }
 }
 
+/* Adds the indices on an axis at which values are wrong: ", rows 5, 9". Returns false without a text if all are. */
+static bool add_indices(const tg_check *c, const tg_variable *v, int axis, const char *word, tg_text_buffer *out)
+{
+    const int64_t size = v->shape.size[axis];
+    int64_t below = 1, at[MOST_INDICES], found = 0;
+    for (int i = axis + 1; i < v->shape.rank; i++) {
+        below *= v->shape.size[i];
+    }
+    for (int64_t i = 0; i < size; i++) {
+        bool any = false;
+        for (int64_t j = 0; j < v->count && !any; j++) {
+            any = j / below % size == i && verdict_of(c, v, j) == TG_GRADCHECK_WRONG;
+        }
+        if (any && found < MOST_INDICES) {
+            at[found] = i;
+        }
+        found += any;
+    }
+    if (found == size) {
+        return false;
+    }
+    tg_text_add_format(out, ", %s%s", word, found > 1 ? "s" : "");
+    for (int64_t i = 0; i < found && i < MOST_INDICES; i++) {
+        tg_text_add_format(out, i == 0 ? " %lld" : ", %lld", (long long)at[i]);
+    }
+    tg_text_add(out, found > MOST_INDICES ? ", ..." : "");
+    return true;
+}
+
 /* Writes the line of input k. */
 static void describe(const tg_check *c, int k, tg_text_buffer *out)
 {
     const tg_variable *v = &c->variables[k];
+    const int rank = v->shape.rank;
     char name[TG_CHECK_NAME], pattern[100] = "";
-    int64_t wrong = 0, kinks = 0, compared = 0, width = 1;
-    int64_t rows[MOST_ROWS + 1], row_count = 0;
-    for (int axis = 1; axis < v->shape.rank; axis++) {
-        width *= v->shape.size[axis];
-    }
+    int64_t wrong = 0, kinks = 0, compared = 0, entries = 0;
     for (int64_t j = 0; j < v->count; j++) {
-        if (tg_check_without_gradient(c, k, j)) {
-            continue;
-        }
         tg_gradcheck_verdict verdict = verdict_of(c, v, j);
-        compared++;
+        compared += !tg_check_without_gradient(c, k, j);
         kinks += verdict == TG_GRADCHECK_KINK;
-        if (verdict == TG_GRADCHECK_WRONG) {
-            wrong++;
-            if (row_count <= MOST_ROWS && (row_count == 0 || rows[row_count - 1] != j / width)) {
-                rows[row_count++] = j / width;
-            }
-        }
+        wrong += verdict == TG_GRADCHECK_WRONG;
+    }
+    for (int64_t at = 0; at < c->rows * v->count; at++) {
+        entries += v->verdicts[at] == TG_GRADCHECK_WRONG;
     }
     tg_text_add_format(out, "%s: %lld of %lld %s", tg_check_name(c, k, name),
                        (long long)(wrong > 0 ? wrong : compared - kinks), (long long)compared,
@@ -88,21 +109,13 @@ static void describe(const tg_check *c, int k, tg_text_buffer *out)
     if (kinks > 0) {
         tg_text_add_format(out, ", %lld at a kink", (long long)kinks);
     }
-    if (row_count == v->shape.size[0] && row_count > 1) {
-        tg_text_add(out, ", in all rows");
-        row_count = 0;
-    }
-    for (int64_t i = 0; i < row_count && v->shape.rank > 0; i++) {
-        const char *first = row_count == 1 ? ", row " : ", rows ";
-        if (i == MOST_ROWS) {
-            tg_text_add(out, ", ...");
-        } else {
-            tg_text_add_format(out, "%s%lld", i == 0 ? first : ", ", (long long)rows[i]);
-        }
+    if (wrong > 0 && wrong < compared && !add_indices(c, v, 0, rank > 1 ? "row" : "value", out) && rank > 1) {
+        add_indices(c, v, rank - 1, "column", out);
     }
     if (wrong > 0) {
         describe_pattern(c, v, pattern, sizeof pattern);
-        tg_text_add(out, pattern);
+        tg_text_add_format(out, " (%lld of %lld entries)%s", (long long)entries, (long long)(c->rows * compared),
+                           pattern);
     }
 }
 

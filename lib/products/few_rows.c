@@ -6,8 +6,7 @@
  *
  * A product of a row of A and a row of B is a sum in 16 lanes, joined in a fixed tree: the same bits at every level and
  * for every number of rows. What differs is which of these sums are computed together: those of a tile of C, whose
- * lanes stay in registers, so that each vector of A and of B is read once for several sums. The rows of A are copied,
- * 16 values of each in turn, because rows that are a power of two apart push each other out of the cache.
+ * lanes stay in registers, so that each vector of A and of B is read once for several sums.
  *
  * - For one or two rows, the columns of a tile lie a third of B apart. The processor reads three long streams ahead by
  *   itself, and as fast as memory allows, but not three that take turns, as neighboring rows of B would.
@@ -33,12 +32,6 @@ typedef struct product {
     const real *a, *b;
     real *c;
 } product;
-
-/* Rows of A, as a tile reads them: the next DOT_LANES values of a row are `step` behind. */
-typedef struct rows_of_a {
-    const real *values;
-    int64_t row, step;
-} rows_of_a;
 
 typedef real vector8 __attribute__((vector_size(8 * sizeof(real)), aligned(sizeof(real)), may_alias));
 typedef real vector4 __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
@@ -75,29 +68,29 @@ static inline __attribute__((always_inline)) void add_terms(int rows, int column
 }
 
 /* Computes a tile of C, of columns that are `apart`. The first two numbers are constants in each call. */
-static inline __attribute__((always_inline)) void
-dot_multiply_tile(int rows, int columns, const product *p, rows_of_a a, int64_t row, int64_t column, int64_t apart)
+static inline __attribute__((always_inline)) void dot_multiply_tile(int rows, int columns, const product *p,
+                                                                    int64_t row, int64_t column, int64_t apart)
 {
-    const int64_t n = p->g->k, ldb = apart * p->g->ldb;
-    const real *b = p->b + column * p->g->ldb;
+    const int64_t n = p->g->k, lda = p->g->lda, ldb = apart * p->g->ldb;
+    const real *a = p->a + row * lda, *b = p->b + column * p->g->ldb;
     vector lanes[DOT_ROWS][DOT_COLUMNS][DOT_PARTS];
     for (int i = 0; i < rows * columns * DOT_PARTS; i++) {
         lanes[i / DOT_PARTS / columns][i / DOT_PARTS % columns][i % DOT_PARTS] = (vector){0};
     }
     int64_t at = 0;
-    for (; at + DOT_LANES <= n; at += DOT_LANES, a.values += a.step) {
+    for (; at + DOT_LANES <= n; at += DOT_LANES) {
         for (int j = 0; j < columns && apart == 1; j++) {
             for (int line = 0; line < (int)(DOT_LANES * sizeof(real)); line += 64) {
                 __builtin_prefetch((const char *)(b + j * ldb + at) + line + DOT_BYTES_AHEAD, 0, 2);
             }
         }
-        add_terms(rows, columns, a.values, a.row, b + at, ldb, lanes);
+        add_terms(rows, columns, a + at, lda, b + at, ldb, lanes);
     }
     if (at < n) { /* the last values, and zeros */
         const size_t rest = (size_t)(n - at) * sizeof(real);
         real last_a[DOT_ROWS][DOT_LANES] = {{0}}, last_b[DOT_COLUMNS][DOT_LANES] = {{0}};
         for (int i = 0; i < rows; i++) {
-            memcpy(last_a[i], p->a + (row + i) * p->g->lda + at, rest);
+            memcpy(last_a[i], a + i * lda + at, rest);
         }
         for (int j = 0; j < columns; j++) {
             memcpy(last_b[j], b + j * ldb + at, rest);
@@ -125,54 +118,32 @@ static inline int64_t next_rows(int64_t left)
     return rows;
 }
 
-/* Computes `columns` columns of C, a constant in each call, that are `apart`. `copied`: the copies of the rows of A, or
- * NULL. */
-static inline __attribute__((always_inline)) void dot_multiply_rows(int columns, const product *p, const real *copied,
-                                                                    int64_t column, int64_t apart)
+/* Computes `columns` columns of C, a constant in each call, that are `apart`. */
+static inline __attribute__((always_inline)) void dot_multiply_rows(int columns, const product *p, int64_t column,
+                                                                    int64_t apart)
 {
-    const int64_t length = p->g->k / DOT_LANES * DOT_LANES;
     for (int64_t row = 0, rows; row < p->g->m; row += rows) {
         rows = next_rows(p->g->m - row);
-        const rows_of_a a = copied ? (rows_of_a){copied + row * length, DOT_LANES, rows * DOT_LANES}
-                                   : (rows_of_a){p->a + row * p->g->lda, p->g->lda, DOT_LANES};
         if (rows == DOT_ROWS) {
-            dot_multiply_tile(DOT_ROWS, columns, p, a, row, column, apart);
+            dot_multiply_tile(DOT_ROWS, columns, p, row, column, apart);
         } else if (DOT_ROWS > 4 && rows == 4) {
-            dot_multiply_tile(4, columns, p, a, row, column, apart);
+            dot_multiply_tile(4, columns, p, row, column, apart);
         } else if (DOT_ROWS > 2 && rows == 2) {
-            dot_multiply_tile(2, columns, p, a, row, column, apart);
+            dot_multiply_tile(2, columns, p, row, column, apart);
         } else {
-            dot_multiply_tile(1, columns, p, a, row, column, apart);
+            dot_multiply_tile(1, columns, p, row, column, apart);
         }
     }
-}
-
-/* Returns copies of the rows of A, in memory of the thread; NULL if there is one row, or if they are too long. */
-static const real *copy_rows(const product *p)
-{
-    const int64_t chunks = p->g->k / DOT_LANES, m = p->g->m;
-    const bool fits = (uint64_t)(m * chunks) <= TG_BUILTIN_MEMORY / (DOT_LANES * sizeof(real));
-    real *copied = m > 1 && fits ? tg_builtin_memory() : NULL, *to = copied;
-    for (int64_t row = 0, rows; copied && row < m; row += rows) {
-        rows = next_rows(m - row);
-        for (int64_t chunk = 0; chunk < chunks; chunk++) {
-            for (int64_t i = 0; i < rows; i++, to += DOT_LANES) {
-                memcpy(to, p->a + (row + i) * p->g->lda + chunk * DOT_LANES, DOT_LANES * sizeof *to);
-            }
-        }
-    }
-    return copied;
 }
 
 void KERNEL(tg_few_rows_gemm)(const tg_gemm *g, const void *a, const void *b, void *c)
 {
     const product p = {g, a, b, c};
-    const real *copied = copy_rows(&p);
     const int64_t tiles = g->n / DOT_COLUMNS, apart = g->m <= 2 ? tiles : 1;
     for (int64_t tile = 0; tile < tiles; tile++) {
-        dot_multiply_rows(DOT_COLUMNS, &p, copied, tile * (apart == 1 ? DOT_COLUMNS : 1), apart);
+        dot_multiply_rows(DOT_COLUMNS, &p, tile * (apart == 1 ? DOT_COLUMNS : 1), apart);
     }
     for (int64_t column = tiles * DOT_COLUMNS; column < g->n; column++) {
-        dot_multiply_rows(1, &p, copied, column, 1);
+        dot_multiply_rows(1, &p, column, 1);
     }
 }

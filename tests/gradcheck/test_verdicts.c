@@ -86,14 +86,17 @@ static void test_patterns(void **state)
 {
     (void)state;
     expect_verdict(NONE, "input 0 'x': 12 of 12 right");
-    expect_verdict(FACTOR,
-                   "input 0 'x': 12 of 12 wrong, in all rows; analytic / numeric = 1.5 in all of them: a factor");
-    expect_verdict(SIGN, "input 0 'x': 12 of 12 wrong, in all rows; analytic / numeric = -1 in all of them: the sign");
-    expect_verdict(ZERO, "input 0 'x': 12 of 12 wrong, in all rows; analytic is 0 in all of them");
-    expect_verdict(TRANSPOSED,
-                   "input 0 'x': 10 of 12 wrong, in all rows; analytic is the transpose of numeric in all of them");
-    expect_verdict(ONE_ROW, "input 0 'x': 4 of 12 wrong, row 1; analytic / numeric = 3 in all of them: a factor");
-    expect_verdict(NO_PATTERN, "input 0 'x': 2 of 12 wrong, rows 0, 1");
+    expect_verdict(
+        FACTOR, "input 0 'x': 12 of 12 wrong (12 of 144 entries); analytic / numeric = 1.5 in all of them: a factor");
+    expect_verdict(SIGN,
+                   "input 0 'x': 12 of 12 wrong (12 of 144 entries); analytic / numeric = -1 in all of them: the sign");
+    expect_verdict(ZERO, "input 0 'x': 12 of 12 wrong (12 of 144 entries); analytic is 0 in all of them");
+    expect_verdict(TRANSPOSED, "input 0 'x': 10 of 12 wrong, columns 1, 2 (20 of 144 entries); analytic is the "
+                               "transpose of numeric in all of them");
+    expect_verdict(
+        ONE_ROW,
+        "input 0 'x': 4 of 12 wrong, row 1 (4 of 144 entries); analytic / numeric = 3 in all of them: a factor");
+    expect_verdict(NO_PATTERN, "input 0 'x': 2 of 12 wrong, rows 0, 1 (2 of 144 entries)");
 }
 
 /* ---- the callback ---- */
