@@ -34,8 +34,8 @@ struct tg_graph {
     tg_tape *tape;
     tg_graph_config config;
     tg_kernel_watch watch;
-    int64_t retained;    /* the number of records whose results keep their gradients */
-    bool failed;         /* whether memory was exhausted */
+    int64_t retained; /* the number of records whose results keep their gradients */
+    bool failed;      /* whether memory was exhausted */
     tg_text_buffer texts;
     tg_graph_step *steps;
     size_t step_count, step_capacity;

@@ -91,7 +91,7 @@ static void test_patterns(void **state)
     expect_verdict(SIGN,
                    "input 0 'x': 12 of 12 wrong (12 of 144 entries); analytic / numeric = -1 in all of them: the sign");
     expect_verdict(ZERO, "input 0 'x': 12 of 12 wrong (12 of 144 entries); analytic is 0 in all of them");
-    expect_verdict(TRANSPOSED, "input 0 'x': 10 of 12 wrong, columns 1, 2 (20 of 144 entries); analytic is the "
+    expect_verdict(TRANSPOSED, "input 0 'x': 10 of 12 wrong (20 of 144 entries); analytic is the "
                                "transpose of numeric in all of them");
     expect_verdict(
         ONE_ROW,

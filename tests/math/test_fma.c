@@ -1,5 +1,5 @@
 /* a b + c without fused multiply-adds (lib/math/fma.h) beside the C library's fma: random numbers of all sizes, sums
- * near each other, ties, subnormal numbers, overflow, and special values. Doubles of extreme sizes are rounded twice. */
+ * near each other, ties, subnormal numbers, overflow, special values. Doubles of extreme sizes are rounded twice. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
