@@ -40,9 +40,10 @@
  * program.
  *
  * A check knows only its own inputs: a mistake may appear at other values, sizes or strides, or only if some inputs
- * need no gradient. So check several shapes, each input alone, and the same tensor twice. Keep inputs away from kinks
- * (relu at 0) and ties (sort), where the function has no derivative: the error names the slopes on both sides, unless
- * skip_kinks is set.
+ * need no gradient. So check several shapes, each input alone, and the same tensor twice. Sizes that differ, and are
+ * neither 1 nor squares, show exchanged indices, and where a factor comes from. Keep inputs away from kinks (relu at 0)
+ * and ties (sort), where the function has no derivative: the error names the slopes on both sides, unless skip_kinks is
+ * set.
  */
 #ifndef TAPEGRAD_GRADCHECK_H
 #define TAPEGRAD_GRADCHECK_H
@@ -183,7 +184,8 @@ typedef struct tg_gradcheck_config {
     /* whether an entry at a kink is skipped and counted, and not an error; default false */
     bool skip_kinks;
     /* a function that is called with `pair_context` and each entry that the slow mode compares, such as to draw a map
-     * of what is wrong; default NULL */
+     * of what is wrong. A check that is refused before, such as for `=` instead of `+=`, calls it not once; default
+     * NULL */
     void (*on_pair)(void *pair_context, const tg_gradcheck_pair *pair);
     void *pair_context;
     /* the rows without a gradient by design, and their number; both are set or neither; default NULL and 0 */
