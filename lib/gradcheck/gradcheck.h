@@ -26,7 +26,8 @@ typedef struct tg_variable {
     double *before;    /* the gradient before a backward, of shape (count); the block of the next two, too */
     double *again;     /* the gradient after it, of shape (count) */
     double *direction; /* fast mode: d, of shape (count) */
-    /* slow mode, of shape (rows, count): the differences, and what the entries are (tg_gradcheck_verdict) */
+    /* slow mode, of shape (count, rows), because they are found value by value: the differences, and what the entries
+     * are (tg_gradcheck_verdict) */
     double *numeric;
     uint8_t *verdicts;
     double max_error, max_value;

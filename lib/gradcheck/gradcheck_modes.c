@@ -106,9 +106,9 @@ static bool find_kinks(tg_check *c, int k, int64_t j, double above, double below
             return false;
         }
         for (int64_t i = 0; i < c->outputs && value < above && below < value; i++) {
-            int64_t at = i * v->count + j;
+            int64_t at = j * c->outputs + i;
             double left = (c->center[i] - c->minus[i]) / (value - below), gap;
-            double right = (c->plus[i] - c->center[i]) / (above - value), a = v->jacobian[at];
+            double right = (c->plus[i] - c->center[i]) / (above - value), a = v->jacobian[i * v->count + j];
             double n = (c->plus[i] - c->minus[i]) / (above - below),
                    tolerance = c->config.atol + c->config.rtol * fabs(n);
             gap = fabs(right - left);
@@ -139,9 +139,9 @@ static bool slow_column(tg_check *c, int k, int64_t j)
     }
     bool any = false;
     for (int64_t i = 0; i < c->outputs; i++) {
-        int64_t at = i * v->count + j;
+        int64_t at = j * c->outputs + i;
         v->numeric[at] = (c->plus[i] - c->minus[i]) / (above - below);
-        bool is_right = is_near(c, v->jacobian[at], v->numeric[at]);
+        bool is_right = is_near(c, v->jacobian[i * v->count + j], v->numeric[at]);
         v->verdicts[at] = is_right ? TG_GRADCHECK_RIGHT : UNDECIDED;
         any |= !is_right;
     }
@@ -149,16 +149,17 @@ static bool slow_column(tg_check *c, int k, int64_t j)
         return false;
     }
     for (int64_t i = 0; i < c->outputs; i++) {
-        int64_t at = i * v->count + j;
+        int64_t at = j * c->outputs + i;
+        const double analytic = v->jacobian[i * v->count + j];
         tg_gradcheck_verdict verdict = v->verdicts[at] == UNDECIDED ? TG_GRADCHECK_WRONG : v->verdicts[at];
         v->verdicts[at] = (uint8_t)verdict;
         c->report->wrong += verdict == TG_GRADCHECK_WRONG;
         c->report->kinks += verdict == TG_GRADCHECK_KINK;
         if (verdict != TG_GRADCHECK_KINK || !c->config.skip_kinks) {
-            compare(c, k, j, i, v->jacobian[at], v->numeric[at], c->config.atol, 0);
+            compare(c, k, j, i, analytic, v->numeric[at], c->config.atol, 0);
         }
         if (c->config.on_pair) {
-            const tg_gradcheck_pair pair = {k, j, i, v->jacobian[at], v->numeric[at], verdict};
+            const tg_gradcheck_pair pair = {k, j, i, analytic, v->numeric[at], verdict};
             c->config.on_pair(c->config.pair_context, &pair);
         }
     }
@@ -202,7 +203,7 @@ const char *tg_check_describe_kink(tg_check *c, char text[TG_CHECK_KINK])
     const tg_variable *v = &c->variables[report->input];
     const double value = tg_tensor_value_at(c->moved[report->input], j);
     double high, low;
-    if (v->verdicts[i * v->count + j] != TG_GRADCHECK_KINK || !tg_check_measure(c, c->center) ||
+    if (v->verdicts[j * c->outputs + i] != TG_GRADCHECK_KINK || !tg_check_measure(c, c->center) ||
         !measure_sides(c, report->input, j, tg_check_step(c, value), &high, &low)) {
         return text;
     }

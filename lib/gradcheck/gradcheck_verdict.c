@@ -14,7 +14,7 @@ static tg_gradcheck_verdict verdict_of(const tg_check *c, const tg_variable *v, 
 {
     tg_gradcheck_verdict worst = TG_GRADCHECK_RIGHT;
     for (int64_t i = 0; i < c->rows && worst != TG_GRADCHECK_WRONG; i++) {
-        tg_gradcheck_verdict verdict = v->verdicts[i * v->count + j];
+        tg_gradcheck_verdict verdict = v->verdicts[j * c->rows + i];
         worst = verdict == TG_GRADCHECK_RIGHT ? worst : verdict;
     }
     return worst;
@@ -41,12 +41,12 @@ static void describe_pattern(const tg_check *c, const tg_variable *v, char *text
         if (v->verdicts[at] != TG_GRADCHECK_WRONG) {
             continue;
         }
-        const double a = v->jacobian[at], n = v->numeric[at];
-        const int64_t j = at % v->count, other = transposed(v, j);
+        const int64_t j = at / c->rows, i = at % c->rows, other = transposed(v, j);
+        const double a = v->jacobian[i * v->count + j], n = v->numeric[at];
         ratio = isnan(ratio) ? a / n : ratio;
         zero &= a == 0;
         factor &= isfinite(ratio) && are_near(c, a, ratio * n);
-        turned &= other >= 0 && are_near(c, a, v->numeric[at - j + other]);
+        turned &= other >= 0 && are_near(c, a, v->numeric[other * c->rows + i]);
     }
     if (zero) {
         snprintf(text, size, "; analytic is 0 in all of them");
