@@ -61,13 +61,13 @@ static bool is_builtin(const tg_gemm *g, bool builtin)
     return builtin;
 }
 
-/* With AVX2 and AVX-512 up to 16 rows of a large B, of 2^16 values, take less time than in BLAS. Of a small B, which
+/* With AVX2 and AVX-512 up to 16 rows of a large B, of 2^17 values, take less time than in BLAS. Of a small B, which
  * stays in the cache, 4 rows do with AVX2, and with AVX-512 OpenBLAS has faster kernels (tests/bench/README.md). The
  * limits are the same at each level, and so are the bits. A dot product has 16 lanes. */
 static bool has_few_rows(const tg_gemm *g, bool builtin)
 {
     return !builtin && g->b_layout == TG_TRANSPOSED && !g->transpose_a && g->k >= 32 &&
-           g->m <= (g->n >= 65536 / (g->k + 1) ? 16 : 8);
+           g->m <= (g->n >= 131072 / (g->k + 1) ? 16 : 8);
 }
 
 static bool is_any(const tg_gemm *g, bool builtin)

@@ -162,7 +162,7 @@ static void test_bits_of_few_rows(void **state)
     const int threads = tg_threads(), level = (int)tg_get_cpu_level();
     tg_rng *rng = tg_rng_new(1);
     for (int i = 0; i < 10 && tg_get_matmul_backend() == TG_BACKEND_BLAS; i++) {
-        const int64_t size = sizes[i / 2], columns = 65536 / size + 301; /* a large B: up to ROWS are few */
+        const int64_t size = sizes[i / 2], columns = 131072 / size + 301; /* a large B: up to ROWS are few */
         tg_dtype dtype = i % 2 ? TG_F64 : TG_F32;
         tg_tensor *x = tg_tensor_new(dtype, TG_SHAPE(ROWS, size), NULL);
         tg_tensor *weight = tg_tensor_new(dtype, TG_SHAPE(columns, size), NULL);
