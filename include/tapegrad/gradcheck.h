@@ -79,7 +79,7 @@ typedef enum tg_gradcheck_mode {
      * sqrt(n). One in an entry that is small beside the others may be missed altogether. */
     TG_GRADCHECK_FAST,
     /* no differences, and so neither eps nor tolerances: along random directions d of all inputs together, what the
-     * gradient g leaves, |f(x + h d) - f(x) - h g.d|, must fall as h^2 while h falls by 4: 8 evaluations for each of 2
+     * gradient g leaves, |f(x + h d) - f(x) - h g.d|, must fall as h^2 while h falls by 4: 9 evaluations for each of 2
      * directions, for ops and whole models, f32 and f64. The report has the orders. Where rounding hides them the
      * verdict is "cannot tell", which fails. Follows taylor_test of dolfin-adjoint (Farrell et al. 2013). Kernels are
      * watched as in the other modes */

@@ -33,8 +33,9 @@ static bool check_tensor(tg_tape *t, const char *kind, int i, const tg_tensor *x
     if (x->node >= 0 && x->owner != &t->owner) {
         return tg_tape_fail(t, TG_ERROR_STATE, "grad", "%s was recorded on another tape", name);
     }
-    return x->requires_grad || tg_tape_fail(t, TG_ERROR_STATE, "grad", "%s does not require a gradient%s", name,
-                                            kind[0] == 'o' ? "; one of tg_grad does with create_graph" : "");
+    return x->requires_grad ||
+           tg_tape_fail(t, TG_ERROR_STATE, "grad",
+                        "%s does not require a gradient; a result of tg_grad does with create_graph", name);
 }
 
 static bool check_output(const tg_grad_call *g, int i)

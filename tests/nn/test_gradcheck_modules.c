@@ -449,6 +449,40 @@ static void test_refuses_inputs(void **state)
     tg_tape_free(t);
 }
 
+/* The Taylor mode on a whole model, in both dtypes; and with a loss that is added to another one, detached, so that a
+ * part of the gradient is missing. */
+static tg_tensor *half_detached(tg_tape *t, tg_tensor *const *in, int count, void *context)
+{
+    tg_tensor *loss = loss_of(t, in, count, context);
+    return tg_add(t, loss, tg_detach(t, loss));
+}
+
+static void test_taylor_of_a_model(void **state)
+{
+    (void)state;
+    for (int dtype = TG_F32; dtype <= TG_F64; dtype++) {
+        tg_params *own = tg_params_new(run, (tg_dtype)dtype);
+        tg_gpt_config sizes = with_dropout();
+        tg_gpt *model = tg_gpt_new(own, &sizes);
+        task k = {model, tensor_i32(TG_SHAPE(2, 3), (int32_t[]){3, 0, 3, 1, 4, 2}),
+                  tensor_i32(TG_SHAPE(2, 3), (int32_t[]){0, 3, 2, 4, 2, 1})};
+        tg_gradcheck_config config = tg_gradcheck_config_default();
+        config.mode = TG_GRADCHECK_TAYLOR;
+        config.dtype = (tg_dtype)dtype;
+        config.rng = tg_run_rng(run);
+        tg_gradcheck_report report;
+        if (!tg_gradcheck_params(own, loss_of, &k, NULL, 0, &config, &report, NULL)) {
+            fail_msg("%s\n%s", report.text, report.verdict);
+        }
+        assert_false(tg_gradcheck_params(own, half_detached, &k, NULL, 0, &config, &report, NULL));
+        assert_non_null(strstr(report.text, "falls as h^1."));
+        tg_release(k.ids);
+        tg_release(k.targets);
+        tg_gpt_free(model);
+        tg_params_free(own);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +500,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_gpt_elementary, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gpt_tied, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gpt_tied_elementary, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_taylor_of_a_model, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses_inputs, set_up, tear_down),
     };
