@@ -80,6 +80,13 @@ static inline __attribute__((always_inline)) void interleave(int width, const re
 
 /* ---- tiles ---- */
 
+/* Unrolls a loop over the rows or the vectors of a tile. Clang 14 ignores gcc's pragma where a loop has fewer passes. */
+#if defined __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* Returns a b + c, each lane rounded once where the processor can, or with `exact`. gcc may leave an expression of
  * vectors unfused, as it does with -mtune=znver3. */
 static inline __attribute__((always_inline)) vector multiply_add(bool exact, real a, vector b, vector c)
@@ -103,22 +110,22 @@ static inline __attribute__((always_inline)) void sum_terms(bool exact, int rows
 {
     const real *a = f->a, *b = f->b;
     const int64_t a_row = f->a_row;
-#pragma GCC unroll 16
+    UNROLL
     for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 4
+        UNROLL
         for (int v = 0; v < GEMM_VECTORS; v++) {
             sum[i][v] = (vector){0};
         }
     }
     for (int64_t term = 0; term < f->terms; term++) {
         vector of_b[GEMM_VECTORS];
-#pragma GCC unroll 4
+        UNROLL
         for (int v = 0; v < GEMM_VECTORS; v++) {
             of_b[v] = *(const vector *)(b + v * VECTOR_LANES);
         }
-#pragma GCC unroll 16
+        UNROLL
         for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 4
+            UNROLL
             for (int v = 0; v < GEMM_VECTORS; v++) {
                 sum[i][v] = multiply_add(exact, a[i * a_row], of_b[v], sum[i][v]);
             }
@@ -131,9 +138,9 @@ static inline __attribute__((always_inline)) void sum_terms(bool exact, int rows
 static inline __attribute__((always_inline)) void write_sums(int rows, vector sum[GEMM_ROWS][GEMM_VECTORS], bool add,
                                                              real *c, int64_t ldc)
 {
-#pragma GCC unroll 16
+    UNROLL
     for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 4
+        UNROLL
         for (int v = 0; v < GEMM_VECTORS; v++) {
             vector *to = (vector *)(c + i * ldc + v * VECTOR_LANES);
             if (add) {
