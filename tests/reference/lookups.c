@@ -183,7 +183,8 @@ void scale_table(trial *t)
         double eps = is_scaled ? (t->dtype == TG_F32 ? 1e-5 : 1e-13) : 0;
         for (int64_t c = 0; c < width; c++) {
             if (!t->is_recording) {
-                values[c] *= factor;
+                /* rounded, because what becomes 0 is no number times an infinite weight */
+                values[c] = t->dtype == TG_F32 ? (float)(values[c] * factor) : values[c] * factor;
                 continue;
             }
             double got = tg_tensor_value_at(t->inputs[TABLE].tensor, row * width + c), expected = values[c] * factor;
