@@ -474,9 +474,17 @@ typedef struct tg_scaled_dot_product_attention_config {
      * one of the two may be set; default NULL, all keys.
      *
      * A hidden key does not count on either path, even if it or its value is NaN or infinite, as padding may be. (Torch
-     * computes 0 * NaN.) is_causal and a bias of -inf give weights of 0, and 0 * NaN is NaN: if a key or a value that
-     * they exclude is not finite, the results and gradients of the queries that it is excluded from may be NaN. */
+     * computes 0 * NaN.) is_causal, window, first_keys and a bias of -inf give weights of 0, and 0 * NaN is NaN: if a
+     * key or a value that they exclude is not finite, the results and gradients of the queries that it is excluded from
+     * may be NaN. */
     tg_tensor *lengths, *key_mask;
+    /* the number of keys that a query attends to at most, the last ones up to its own position: the sliding_window of
+     * transformers; it needs is_causal. The fused path computes only the tiles that its queries see; default 0, all */
+    int64_t window;
+    /* the first key that each query attends to, in [0,S]: (T) i32, or (B,T) i32, where B is the first axis of the
+     * result. So packed texts do not see each other, and padding on the left is not seen. A query without keys gets
+     * zeros; default NULL, key 0 */
+    tg_tensor *first_keys;
     /* whether keys and values may have fewer heads than the queries, by an integer factor n: each then serves n
      * neighboring heads (Ainslie et al. 2023). Heads are on the third axis from the end; default false */
     bool enable_gqa;
@@ -494,7 +502,7 @@ TG_API tg_scaled_dot_product_attention_config tg_scaled_dot_product_attention_co
  * draws for the whole (..,T,S) matrix, masked weights included. The batch axes of this matrix are those of queries,
  * keys, bias and mask; values with more batch axes share the weights. As in torch, nothing is drawn for an empty
  * result, unless the weights are asked for. D may be 0: then q k^T is 0, with any scale. VALUE for an invalid option;
- * RANGE, with the index, for a length outside of [0,S]. */
+ * RANGE, with the index, for a length or a first key outside of [0,S]. */
 TG_API tg_tensor *tg_scaled_dot_product_attention(tg_tape *tape, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                                   const tg_scaled_dot_product_attention_config *config);
 
@@ -517,13 +525,28 @@ typedef struct tg_rotary_config {
     double position_scale;
     /* f > 0, which multiplies the base by f^(D / (D - 2)): NTK-aware scaling, bloc97 2023; default 1 */
     double ntk_factor;
+    /* Llama 3's scaling, rope_type "llama3" in transformers, whose factor, low_freq_factor, high_freq_factor and
+     * original_max_position_embeddings these are. A pair that turns at most low_frequency_factor times in
+     * original_context positions is rotated by llama3_factor times less; one that turns at least high_frequency_factor
+     * times, as without scaling. llama3_factor is at least 1, low_frequency_factor above 0 and below
+     * high_frequency_factor, original_context above 0; default 1 (no scaling), 1, 4 and 8192 */
+    double llama3_factor, low_frequency_factor, high_frequency_factor;
+    int64_t original_context;
+    /* whether frequencies and angles are rounded to float, in f64, too, as in transformers, with whose numbers
+     * published models were trained: at position 8192 the angles differ by up to 4e-4 then. Default false: the angles
+     * are doubles */
+    bool float_angles;
+    /* what is added to start in place of t: (T) i32, or (B,T) i32 for x (B,..,T,D), at least 0; for padding on the left
+     * and for packed texts. Default NULL */
+    tg_tensor *positions;
 } tg_rotary_config;
 
 TG_API tg_rotary_config tg_rotary_config_default(void);
 
 /* Rotary position embedding (Su et al. 2021) of queries or keys x (..,T,D) with an even D. Row t is at position
- * start + t, and pair i of its channels is rotated by the angle (start + t) / position_scale * base^(-2 i / D). RANGE
- * unless start >= 0 and start + T <= 2^53; VALUE for an invalid option. */
+ * start + t, or start + positions[t], and pair i of its channels is rotated by the angle
+ * position / position_scale * base^(-2 i / D). RANGE unless start >= 0 and start + T <= 2^53, or, with positions,
+ * start + 2^31 <= 2^53; RANGE, with the index, for a negative position; VALUE for an invalid option. */
 TG_API tg_tensor *tg_rotary(tg_tape *tape, tg_tensor *x, int64_t start, const tg_rotary_config *config);
 
 /* ---- normalization and dropout ----------------------------------------------------------------------------------- */

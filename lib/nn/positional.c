@@ -107,6 +107,10 @@ tg_nn_positional tg_nn_positional_make(tg_params *params, const char *name, tg_p
     if (given && !tg_rotary_check(call, &given->rotary, tg_params_run(params)->error)) {
         return none;
     }
+    if (given && given->rotary.positions) {
+        tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has rotary.positions; they belong to a call", call, name);
+        return none;
+    }
     made.config = given ? *given : tg_nn_positional_config_default();
     if (!check_positional(params, name, context, &made)) {
         return none;

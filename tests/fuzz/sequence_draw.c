@@ -322,8 +322,11 @@ CONFIG(tg_embedding_bag_config, BITS CHOICE(mode, tg_bag_mode) FIELD(offsets, dr
                                         REAL(norm_type) FLAG(scale_by_frequency))
 CONFIG(tg_scaled_dot_product_attention_config,
        BITS FLAG(is_causal) REAL(dropout) FIELD(bias, draw_tensor(p, TG_F32)) CHOICE(path, tg_attention_path)
-           REAL(scale) FIELD(lengths, draw_tensor(p, TG_I32)) FIELD(key_mask, draw_tensor(p, TG_U8)) FLAG(enable_gqa))
-CONFIG(tg_rotary_config, BITS REAL(base) CHOICE(pairing, tg_rotary_pairing) REAL(position_scale) REAL(ntk_factor))
+           REAL(scale) FIELD(lengths, draw_tensor(p, TG_I32)) FIELD(key_mask, draw_tensor(p, TG_U8)) FLAG(enable_gqa)
+               WHOLE(window) FIELD(first_keys, draw_tensor(p, TG_I32)))
+CONFIG(tg_rotary_config, BITS REAL(base) CHOICE(pairing, tg_rotary_pairing) REAL(position_scale) REAL(ntk_factor)
+                             REAL(llama3_factor) REAL(low_frequency_factor) REAL(high_frequency_factor)
+                                 WHOLE(original_context) FLAG(float_angles) FIELD(positions, draw_tensor(p, TG_I32)))
 CONFIG(tg_cross_entropy_config, BITS FIELD(ignore_index, (int32_t)draw_integer(p)) REAL(label_smoothing)
                                     CHOICE(reduction, tg_reduction) FIELD(weight, draw_optional(p, TG_F32)))
 CONFIG(tg_binary_cross_entropy_with_logits_config,

@@ -2,8 +2,8 @@
 """Goldens of the options of tg_scaled_dot_product_attention, by torch 2.13.0. Writes attention.txt beside itself, as
 golden_file.py describes.
 
-Options: causal, scale (-1: torch's default), grouped heads, and the fourth input: 0 none, 1 lengths, 2 a mask of keys, 3
-a bias.
+Options: causal, scale (-1: torch's default), grouped heads, the fourth input: 0 none, 1 lengths, 2 a mask of keys, 3 a
+bias; the window, and whether the last input has the first keys.
 """
 import os
 
@@ -19,18 +19,24 @@ torch.set_default_dtype(torch.float64)
 NOTHING, LENGTHS, MASK, BIAS = range(4)
 
 
-def attention(causal, scale, grouped, kind):
-    def call(q, k, v, extra=None):
+def attention(causal, scale, grouped, kind, window, has_first):
+    def call(q, k, v, *more):
+        extra = more[0] if kind != NOTHING else None
         queries, keys = q.shape[-2], k.shape[-2]
         visible = torch.ones(queries, keys, dtype=torch.bool)
         if causal:
             visible = visible.tril(keys - queries)
+        if window:
+            visible = visible.triu(keys - queries + 1 - int(window))
         dims = max(q.dim(), k.dim(), v.dim())
+        if has_first:
+            after = torch.arange(keys) >= more[-1][..., None]
+            visible = visible & (after if after.dim() == 2 else after.reshape(len(after), *[1] * (dims - 3), queries, keys))
         if kind == LENGTHS:
             extra = torch.arange(keys)[None, :] < extra[:, None]
         if kind in (LENGTHS, MASK):
             visible = visible & extra.reshape(len(extra), *[1] * (dims - 2), keys)
-        mask = visible if kind != BIAS else extra + torch.zeros(queries, keys).masked_fill(~visible, -torch.inf)
+        mask = visible if kind != BIAS else extra + torch.zeros(visible.shape).masked_fill(~visible, -torch.inf)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=None if scale == -1 else scale,
                                               enable_gqa=bool(grouped))
     return call
@@ -42,9 +48,11 @@ def draw(*shape):
 
 def main():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "attention.txt"), "w") as out:
-        def case(options, q, k, v, *extra):
-            options = [float(o) for o in options]
-            golden_file.write(out, "attention", options, [draw(*q), draw(*k), draw(*v), *extra], attention(*options))
+        def case(options, q, k, v, *extra, window=0, first=()):
+            first = [] if len(first) == 0 else [torch.tensor(first, dtype=torch.int32)]
+            options = [float(o) for o in (*options, window, len(first))]
+            golden_file.write(out, "attention", options, [draw(*q), draw(*k), draw(*v), *extra, *first],
+                              attention(*options))
 
         def lengths(*values):
             return torch.tensor(values, dtype=torch.int32)
@@ -81,6 +89,21 @@ def main():
         case((0, -1, 0, BIAS), (2, 4, 3), (2, 5, 3), (2, 5, 3), far + draw(4, 5))
         case((1, -1, 0, BIAS), (2, 4, 3), (2, 5, 3), (2, 5, 3), far + torch.zeros(4, 5))
         case((0, 0.5, 1, BIAS), (2, 4, 4, 2), (2, 2, 90, 2), (2, 2, 90, 2), far + draw(2, 1, 4, 90))
+        # windows: of one key, of several, of all; with keys from a cache; over tiles; with masks that leave no key
+        for window in (1, 3, 9):
+            case((1, -1, 0, NOTHING), (2, 5, 3), (2, 5, 3), (2, 5, 3), window=window)
+        case((1, 0.7, 1, NOTHING), (2, 4, 3, 2), (2, 2, 7, 2), (2, 2, 7, 2), window=2)
+        case((1, -1, 0, NOTHING), (1, 70, 2), (1, 140, 2), (1, 140, 2), window=20)
+        case((1, -1, 0, BIAS), (2, 4, 3), (2, 6, 3), (2, 6, 3), draw(4, 6), window=3)
+        case((1, -1, 0, MASK), (2, 2, 4, 3), (2, 2, 4, 3), (2, 2, 4, 3), mask("1001", "0110"), window=2)
+        # first keys: of all sequences and of each; packed texts, padding on the left, no key; beside window, mask and bias
+        case((1, -1, 0, NOTHING), (4, 3), (4, 3), (4, 3), first=[0, 0, 2, 2])
+        case((0, -1, 0, NOTHING), (2, 3, 4, 2), (2, 1, 5, 2), (1, 3, 5, 2), first=[[0, 5, 4, 1], [2, 0, 0, 3]])
+        case((1, -1, 0, NOTHING), (2, 4, 3), (2, 4, 3), (2, 4, 3), first=[[2, 2, 2, 2], [0, 1, 1, 0]])
+        case((1, -1, 1, LENGTHS), (2, 4, 3, 2), (2, 2, 5, 2), (2, 2, 5, 2), lengths(4, 1), window=4,
+             first=[[0, 1, 2], [0, 1, 2]])
+        case((1, -1, 0, BIAS), (1, 3, 3), (2, 6, 3), (2, 6, 3), draw(3, 6), window=3, first=[[3, 0, 4], [0, 5, 6]])
+        case((1, -1, 0, NOTHING), (1, 70, 2), (1, 70, 2), (1, 70, 2), first=[10 * (t // 10) for t in range(70)])
 
 
 if __name__ == "__main__":

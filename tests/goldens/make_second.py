@@ -30,7 +30,7 @@ def over(function):
     return lambda x, axis, keep: function(x, axes(x, axis), bool(keep))
 
 
-def attention(q, k, v, bias, mask, causal, grouped, scale, elementary):
+def attention(q, k, v, bias, mask, causal, grouped, scale, elementary, window=0, first=None):
     if grouped:
         k, v = [x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v)]
     scores = q @ k.transpose(-1, -2) * (scale if scale >= 0 else q.shape[-1] ** -0.5)
@@ -38,6 +38,12 @@ def attention(q, k, v, bias, mask, causal, grouped, scale, elementary):
     hidden = torch.zeros(scores.shape[-2:], dtype=torch.bool)
     if causal:
         hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1 + scores.shape[-1] - scores.shape[-2])
+    if window:
+        hidden = hidden | torch.ones_like(hidden).tril(scores.shape[-1] - scores.shape[-2] - window)
+    if first is not None:
+        before = torch.arange(scores.shape[-1]) < first[..., None]
+        hidden = hidden | (before if first.dim() == 1 else before.reshape(
+            len(first), *[1] * (scores.dim() - 3), *before.shape[1:]))
     if mask is not None and mask.dtype == torch.int64:
         mask = torch.arange(scores.shape[-1]) < mask[:, None]
     if mask is not None:
@@ -47,11 +53,13 @@ def attention(q, k, v, bias, mask, causal, grouped, scale, elementary):
     return torch.softmax(weights, -1).masked_fill(hidden.all(-1, True), 0) @ v
 
 
-def rotary(x, start, neighbors):
+def rotary(x, start, neighbors, positions=None):
     width = x.shape[-1]
     if width % 2:
         raise ValueError("an odd width")
-    angles = (start + torch.arange(x.shape[-2]))[:, None] * 10000 ** (-torch.arange(0, width, 2) / width)
+    positions = torch.arange(x.shape[-2]) if positions is None else positions
+    angles = (start + positions)[..., None] * 10000 ** (-torch.arange(0, width, 2) / width)
+    angles = angles if angles.dim() < 3 else angles.reshape(len(angles), *[1] * (x.dim() - 3), *angles.shape[1:])
     a, b = (x[..., 0::2], x[..., 1::2]) if neighbors else x.chunk(2, -1)
     pair = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
     return torch.stack(pair, -1).flatten(-2) if neighbors else torch.cat(pair, -1)
@@ -112,7 +120,10 @@ CALLS = {
     "index_add": lambda x, ids, source, axis: x.index_add(axis, ids, source),
     "embedding": embedding, "linear": F.linear,
     "layer_norm": layer_norm,
-    "rms_norm": lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-5), "rotary": rotary, "attention": attention,
+    "rms_norm": lambda x, w: F.rms_norm(x, x.shape[-1:], w, 1e-5), "rotary": rotary,
+    "rotary_at": lambda x, positions, start, neighbors: rotary(x, start, neighbors, positions), "attention": attention,
+    "near": lambda q, k, v, first, causal, window, elementary: attention(
+        q, k, v, None, None, causal, 0, -1.0, elementary, window, first),
     "cross_entropy": classes(F.cross_entropy), "nll_loss": classes(F.nll_loss),
     "mse_loss": lambda a, b, r: F.mse_loss(a, b, reduction=REDUCTIONS[r]),
     "binary": lambda x, y, w, p, r: F.binary_cross_entropy_with_logits(x, y, w, pos_weight=p,
@@ -322,6 +333,18 @@ def cases_of_products():
         yield f"mul 0 0 rotary:{options} 1 mul 2 2", [real(2, 4)]
 
 
+def cases_of_positions():
+    """Behind all others, whose random numbers stay."""
+    for options in ["0:0", "3:1"]:
+        yield f"rotary_at:{options} 0 1", [real(2, 3, 4), torch.tensor([2, 0, 7])]
+        yield f"mul 0 0 rotary_at:{options} 2 1 mul 3 3", [real(2, 2, 2, 4), torch.tensor([[0, 0], [4, 1]])]
+    for path in "01":
+        q, k, v = real(2, 3, 2), real(2, 4, 2), real(2, 4, 2)
+        yield f"near:1:2:{path} 0 1 2 -", [q, k, v]
+        yield f"near:0:0:{path} 0 1 2 3", [q, k, v, torch.tensor([2, 0, 4])]
+        yield f"near:1:3:{path} 0 1 2 3", [q, k, v, torch.tensor([[2, 2, 2], [0, 1, 2]])]
+
+
 def cases_of_attention():
     for path in "01":
         q, k, v, square = real(2, 3, 2), real(2, 4, 2), real(2, 4, 2), real(3, 2)
@@ -373,6 +396,8 @@ def main():
                 write(out, 2, steps, inputs)
         for steps, inputs in THIRD:
             write(out, 3, steps, inputs)
+        for steps, inputs in cases_of_positions():
+            write(out, 2, steps, inputs)
 
 
 if __name__ == "__main__":

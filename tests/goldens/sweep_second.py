@@ -26,8 +26,8 @@ OF_TWO = ("add sub mul div maximum minimum remainder pow mse_loss:0 mse_loss:2 l
 OVER_AXES = "sum mean amax amin logsumexp var std norm".split()
 ALONG_AXIS = "softmax log_softmax cumsum sort topk flip select slice".split()
 SHAPED = ("transpose permute unsqueeze repeat expand tril triu masked_fill where clamp_tensor cat stack gather "
-          "index_select scatter_add index_add embedding matmul linear layer_norm rms_norm rotary attention "
-          "cross_entropy nll_loss").split()
+          "index_select scatter_add index_add embedding matmul linear layer_norm rms_norm rotary rotary_at attention "
+          "near cross_entropy nll_loss").split()
 
 
 def draw_other(shape):
@@ -88,6 +88,9 @@ def draw_step(x):
         "attention": lambda: (f"attention:{random.randrange(2)}:0:-1.0:{random.randrange(2)}", random.choice(
             [["same", "same", None, None], [real(*shape), real(*shape), None, None],
              ["same", real(*shape), real(shape[-2], shape[-2]), None]])),
+        "rotary_at": lambda: (f"rotary_at:0:{random.randrange(2)}", [ids(9, shape[-2])]),
+        "near": lambda: (f"near:1:{random.randrange(4)}:{random.randrange(2)}", random.choice(
+            [["same", "same", None], [real(*shape), real(*shape), ids(shape[-2], shape[-2])]])),
         "cross_entropy": lambda: (f"cross_entropy:-100:{random.randrange(3)}:{random.choice([0.0, 0.25])}",
                                   [ids(width, *rows), random.choice([None, constant(width)])]),
         "nll_loss": lambda: (f"nll_loss:-100:{random.randrange(3)}", [ids(width, *rows), None]),

@@ -35,9 +35,10 @@ static tg_shape sizes_of(const double *p, int count)
     return tg_shape_make(count, sizes);
 }
 
-static tg_tensor *rotary(tg_tape *t, tg_tensor *x, double start, double neighbors)
+static tg_tensor *rotary(tg_tape *t, tg_tensor *x, double start, double neighbors, tg_tensor *positions)
 {
     tg_rotary_config config = tg_rotary_config_default();
+    config.positions = positions;
     config.pairing = neighbors != 0 ? TG_ROTARY_NEIGHBORS : TG_ROTARY_HALVES;
     return tg_rotary(t, x, (int64_t)start, &config);
 }
@@ -50,6 +51,14 @@ static tg_tensor *attention(tg_tape *t, tg_tensor *const *x, const double *p)
     config.lengths = x[4] && tg_tensor_dtype(x[4]) == TG_I32 ? x[4] : NULL;
     config.key_mask = config.lengths ? NULL : x[4];
     return attend(p[3] != 0 ? TG_ATTENTION_ELEMENTARY : TG_ATTENTION_FUSED, t, x[0], x[1], x[2], config);
+}
+
+static tg_tensor *near_attention(tg_tape *t, tg_tensor *const *x, const double *p)
+{
+    tg_scaled_dot_product_attention_config config = attention_config(p[0] != 0, 0, NULL);
+    config.window = (int64_t)p[1];
+    config.first_keys = x[3];
+    return attend(p[2] != 0 ? TG_ATTENTION_ELEMENTARY : TG_ATTENTION_FUSED, t, x[0], x[1], x[2], config);
 }
 
 static tg_tensor *classes(tg_tape *t, tg_tensor *const *x, const double *p, bool are_logits)
@@ -137,7 +146,9 @@ static tg_tensor *dropout(tg_tape *t, tg_tensor *x, double p)
     CALL(log_softmax, tg_log_softmax(t, x[0], (int)p[0])) \
     CALL(layer_norm, tg_layer_norm(t, x[0], x[1], x[2], 1e-5)) \
     CALL(rms_norm, tg_rms_norm(t, x[0], x[1], 1e-5)) \
-    CALL(rotary, rotary(t, x[0], p[0], p[1])) \
+    CALL(rotary, rotary(t, x[0], p[0], p[1], NULL)) \
+    CALL(rotary_at, rotary(t, x[0], p[0], p[1], x[1])) \
+    CALL(near, near_attention(t, x, p)) \
     CALL(attention, attention(t, x, p)) \
     CALL(cross_entropy, classes(t, x, p, true)) \
     CALL(nll_loss, classes(t, x, p, false)) \

@@ -646,6 +646,11 @@ static void test_rotary_options(void **state)
         assert_false(tg_nn_positional_make(params, "p", TG_POSITION_ROTARY, 4, 8, &config).module.is_made);
         assert_params_error(params, TG_ERROR_VALUE, "nn_positional_make: ");
     }
+    tg_nn_positional_config config = tg_nn_positional_config_default();
+    config.rotary.positions = tensor_i32(TG_SHAPE(1), (int32_t[]){0});
+    assert_false(tg_nn_positional_make(params, "p", TG_POSITION_ROTARY, 4, 8, &config).module.is_made);
+    assert_params_error(params, TG_ERROR_VALUE, "nn_positional_make: 'p' has rotary.positions; they belong to a call");
+    tg_release(config.rotary.positions);
 }
 
 /* Relative key has vectors for the distances of its context only. */

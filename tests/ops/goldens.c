@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_INPUTS 4
+#define MAX_INPUTS 5
 
 typedef tg_tensor *call(tg_tape *t, tg_tensor **in);
 
@@ -250,7 +250,7 @@ typedef struct bound_call {
     const test_row *row;
     call *plain;
     const golden_call *own;
-    double options[8];
+    double options[12];
 } bound_call;
 
 static tg_tensor *run_call(const bound_call *bound, tg_tape *t, tg_tensor **in)
@@ -325,7 +325,7 @@ static bound_call read_call(const golden_call *list, int count, char name[64], i
     int used;
     assert_int_equal(sscanf(line, "op %58s %d%n", name, inputs, &used), 2);
     char *at = line + used, *end = at;
-    for (int i = 0; i < 8; i++, at = end) {
+    for (int i = 0; i < 12; i++, at = end) {
         bound.options[i] = strtod(at, &end);
     }
     *rest = end;

@@ -10,35 +10,36 @@
 enum { NOTHING, LENGTHS, MASK, BIAS };
 
 /* The options of make_attention.py. */
-static tg_scaled_dot_product_attention_config config_of(const double *options, tg_tensor *extra)
+static tg_scaled_dot_product_attention_config config_of(const double *options, tg_tensor **x)
 {
     tg_scaled_dot_product_attention_config config = attention_config(options[0] != 0, 0, NULL);
     config.scale = options[1];
     config.enable_gqa = options[2] != 0;
     tg_tensor **fields[] = {NULL, &config.lengths, &config.key_mask, &config.bias};
     if (options[3] != NOTHING) {
-        *fields[(int)options[3]] = extra;
+        *fields[(int)options[3]] = *x++;
     }
+    config.window = (int64_t)options[4];
+    config.first_keys = options[5] != 0 ? *x : NULL;
     return config;
 }
 
 static tg_tensor *call_fused(tg_tape *t, tg_tensor **x, const double *options)
 {
-    return attend(TG_ATTENTION_FUSED, t, x[0], x[1], x[2], config_of(options, options[3] != NOTHING ? x[3] : NULL));
+    return attend(TG_ATTENTION_FUSED, t, x[0], x[1], x[2], config_of(options, x + 3));
 }
 
 static tg_tensor *call_elementary(tg_tape *t, tg_tensor **x, const double *options)
 {
-    return attend(TG_ATTENTION_ELEMENTARY, t, x[0], x[1], x[2],
-                  config_of(options, options[3] != NOTHING ? x[3] : NULL));
+    return attend(TG_ATTENTION_ELEMENTARY, t, x[0], x[1], x[2], config_of(options, x + 3));
 }
 
 static void test_against_torch(void **state)
 {
     (void)state;
     const golden_call fused = {"attention", call_fused}, elementary = {"attention", call_elementary};
-    assert_int_equal(check_goldens_with_options(TG_TEST_GOLDENS "/attention.txt", &fused, 1, 1e-13, 1e-6), 24);
-    assert_int_equal(check_goldens_with_options(TG_TEST_GOLDENS "/attention.txt", &elementary, 1, 1e-13, 1e-6), 24);
+    assert_int_equal(check_goldens_with_options(TG_TEST_GOLDENS "/attention.txt", &fused, 1, 1e-13, 1e-6), 37);
+    assert_int_equal(check_goldens_with_options(TG_TEST_GOLDENS "/attention.txt", &elementary, 1, 1e-13, 1e-6), 37);
 }
 
 /* ---- both paths ---- */
@@ -47,6 +48,8 @@ typedef struct sizes {
     int64_t batch, heads, key_heads, queries, keys, width;
     int32_t lengths[3];
     bool causal, dropped;
+    int64_t window;
+    int32_t text; /* packed texts of this length, shifted by one in each sequence; 0: no first keys */
 } sizes;
 
 typedef struct run {
@@ -85,6 +88,15 @@ static run run_once(tg_attention_path path, const sizes *n)
     }
     tg_scaled_dot_product_attention_config config = attention_config(n->causal, n->dropped ? 0.3 : 0, leaves[3]);
     config.key_mask = mask;
+    config.window = n->window;
+    if (n->text > 0) {
+        config.first_keys = tg_full(t, TG_I32, TG_SHAPE(n->batch, n->queries), 0);
+        int32_t *first = tg_tensor_data_mut(config.first_keys);
+        for (int32_t i = 0; i < (int32_t)(n->batch * n->queries); i++) {
+            int32_t shift = i / (int32_t)n->queries, row = i % (int32_t)n->queries;
+            first[i] = row < shift ? 0 : (row - shift) / n->text * n->text + shift;
+        }
+    }
     config.enable_gqa = n->heads != n->key_heads;
     config.scale = 0.6;
     tg_tensor *y = attend(path, t, leaves[0], leaves[1], leaves[2], config);
@@ -110,10 +122,16 @@ static void assert_near(const tg_tensor *x, const tg_tensor *expected, double to
     }
 }
 
-static const sizes cases[] = {
-    {1, 2, 2, 1, 1, 3, {1}, false, false},          {3, 2, 2, 63, 63, 2, {63, 3, 0}, true, false},
-    {3, 4, 2, 65, 65, 3, {65, 64, 2}, true, true},  {2, 2, 1, 70, 200, 64, {129, 200}, true, false},
-    {2, 6, 3, 129, 130, 5, {60, 130}, false, true}, {3, 2, 2, 1, 300, 64, {300, 65, 64}, false, true}};
+static const sizes cases[] = {{1, 2, 2, 1, 1, 3, {1}, false, false, 0, 0},
+                              {3, 2, 2, 63, 63, 2, {63, 3, 0}, true, false, 0, 0},
+                              {3, 4, 2, 65, 65, 3, {65, 64, 2}, true, true, 0, 0},
+                              {2, 2, 1, 70, 200, 64, {129, 200}, true, false, 0, 0},
+                              {2, 6, 3, 129, 130, 5, {60, 130}, false, true, 0, 0},
+                              {3, 2, 2, 1, 300, 64, {300, 65, 64}, false, true, 0, 0},
+                              {2, 2, 1, 150, 300, 3, {300, 190}, true, true, 70, 0},
+                              {2, 2, 2, 200, 200, 3, {200, 180}, true, true, 0, 60},
+                              {3, 4, 2, 140, 200, 2, {200, 50, 0}, true, false, 1, 9},
+                              {2, 2, 2, 130, 130, 2, {130, 100}, false, true, 0, 50}};
 
 static void test_fused_equals_elementary(void **state)
 {
@@ -327,6 +345,32 @@ static void test_lengths(void **state)
     tg_run_free(shared_run);
 }
 
+/* First keys are an input of the fused op: a change before backward is found. A window of all keys changes no bit. */
+static void test_first_keys_are_an_input(void **state)
+{
+    (void)state;
+    tg_run *shared_run = tg_run_new(3);
+    tg_tape *t = tg_tape_new(shared_run, NULL);
+    tg_tensor *x = leaf(tg_tensor_new(TG_F32, TG_SHAPE(2, 70, 4), NULL));
+    assert_true(tg_tensor_fill_normal(x, tg_run_rng(shared_run), 0, 1, NULL));
+    tg_tensor *first = tg_tensor_new_full(TG_I32, TG_SHAPE(2, 70), 0, NULL);
+    tg_scaled_dot_product_attention_config config = attention_config(true, 0, NULL);
+    tg_tensor *expected = tg_scaled_dot_product_attention(t, x, x, x, &config);
+    config.window = 70;
+    config.first_keys = first;
+    tg_tensor *y = tg_scaled_dot_product_attention(t, x, x, x, &config);
+    assert_string_equal(tg_tape_error(t)->text, "");
+    assert_memory_equal(tg_tensor_data(y), tg_tensor_data(expected), 2 * 70 * 4 * sizeof(float));
+    tg_tensor *loss = tg_sum(t, y, TG_ALL_AXES, TG_DROP_AXES);
+    ((int32_t *)tg_tensor_data_mut(first))[0] = 1;
+    assert_false(tg_backward(t, loss, NULL));
+    assert_tape_error(t, TG_ERROR_STATE, "scaled_dot_product_attention");
+    tg_release(x);
+    tg_release(first);
+    tg_tape_free(t);
+    tg_run_free(shared_run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_dropout_with_more_batches_of_values),
         cmocka_unit_test(test_same_bits_for_any_thread_count),
         cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_first_keys_are_an_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

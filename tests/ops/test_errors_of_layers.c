@@ -39,6 +39,27 @@ static tg_tensor *rotate(tg_tape *t, tg_tensor *x, double base, tg_rotary_pairin
     return tg_rotary(t, x, 0, &config);
 }
 
+#define FAR_RULE                                                                                         \
+    "; llama3_factor must be at least 1, low_frequency_factor above 0 and below high_frequency_factor, " \
+    "original_context above 0"
+
+static tg_tensor *rotate_at(tg_tape *t, tg_tensor *x, int64_t start, tg_tensor *positions)
+{
+    tg_rotary_config config = tg_rotary_config_default();
+    config.positions = positions;
+    return tg_rotary(t, x, start, &config);
+}
+
+static tg_tensor *rotate_far(tg_tape *t, tg_tensor *x, double factor, double low, double high, int64_t context)
+{
+    tg_rotary_config config = tg_rotary_config_default();
+    config.llama3_factor = factor;
+    config.low_frequency_factor = low;
+    config.high_frequency_factor = high;
+    config.original_context = context;
+    return tg_rotary(t, x, 0, &config);
+}
+
 static void test_products(void **state)
 {
     fixture *f = *state;
@@ -221,6 +242,32 @@ static void test_attention(void **state)
     given.lengths = f->ids;
     REFUSED(FUSED(f->batches, f->batches, f->batches, given), SHAPE,
             SDPA ": the lengths are i32 (2,3); for queries (2,3,2) they must be i32 (B)");
+    given.lengths = NULL;
+    given.window = 2;
+    REFUSED(FUSED(f->x, f->x, f->x, given), VALUE,
+            SDPA ": window 2 without is_causal; it must be at least 0, and 0 unless is_causal");
+    given.is_causal = true;
+    given.window = -1;
+    REFUSED(ELEMENTARY(f->x, f->x, f->x, given), VALUE,
+            SDPA ": window -1; it must be at least 0, and 0 unless is_causal");
+    given.window = 0;
+    given.first_keys = f->id_list;
+    REFUSED(FUSED(f->batches, f->batches, f->batches, given), SHAPE,
+            SDPA ": the first keys are i32 (2,); for queries (2,3,2) they must be i32 (T), or (B,T) for (B,..,T,D)");
+    REFUSED(ELEMENTARY(f->x, f->x, f->x, given), RANGE,
+            SDPA ": first key 5 at [0] is outside [0,2], the number of keys");
+    given.first_keys = f->ids;
+    REFUSED(FUSED(f->four_rows, f->four_rows, f->four_rows, given), SHAPE,
+            SDPA ": the first keys are i32 (2,3); for queries (4,2) they must be i32 (T), or (B,T) for (B,..,T,D)");
+    REFUSED(FUSED(f->batches, f->batches, f->batches, given), RANGE,
+            SDPA ": first key 8 at [0,1] is outside [0,3], the number of keys");
+    given.first_keys = f->deep_ids;
+    REFUSED(ELEMENTARY(f->batches, f->batches, f->batches, given), SHAPE,
+            SDPA ": the first keys are i32 (1,1,1,1,1,1,1,1); for queries (2,3,2) they must be i32 (T), or (B,T) for "
+                 "(B,..,T,D)");
+    given.first_keys = f->vector;
+    REFUSED(FUSED(f->three_batches, f->three_batches, f->three_batches, given), SHAPE,
+            SDPA ": the first keys are f32 (3,); for queries (3,2,3) they must be i32 (T), or (B,T) for (B,..,T,D)");
     REFUSED(tg_relative_shift(t, f->x, 3, 4), SHAPE,
             "relative_shift: x is (2,3); for 3 queries it must be (..,3,L) or (..,1,L)");
     REFUSED(tg_relative_shift(t, f->vector, 1, 1), SHAPE,
@@ -271,6 +318,30 @@ static void test_attention(void **state)
     REFUSED(tg_rotary(t, f->batches, -1, NULL), RANGE, "rotary: 3 positions from -1 on; they must be from 0 to 2^53");
     REFUSED((tg_rotary(t, f->batches, 0, &(tg_rotary_config){.base = 10, .position_scale = 1, .ntk_factor = 1})), VALUE,
             NO_CONFIG("rotary", "tg_rotary_config_default"));
+    REFUSED(rotate_far(t, f->batches, 0.5, 1, 4, 8), VALUE,
+            "rotary: llama3_factor 0.5, low_frequency_factor 1, high_frequency_factor 4, original_context 8" FAR_RULE);
+    REFUSED(rotate_far(t, f->batches, INFINITY, 1, 4, 8), VALUE,
+            "rotary: llama3_factor inf, low_frequency_factor 1, high_frequency_factor 4, original_context 8" FAR_RULE);
+    REFUSED(rotate_far(t, f->batches, 8, 0, 4, 8), VALUE,
+            "rotary: llama3_factor 8, low_frequency_factor 0, high_frequency_factor 4, original_context 8" FAR_RULE);
+    REFUSED(rotate_far(t, f->batches, 8, 4, 4, 8), VALUE,
+            "rotary: llama3_factor 8, low_frequency_factor 4, high_frequency_factor 4, original_context 8" FAR_RULE);
+    REFUSED(rotate_far(t, f->batches, 8, 1, INFINITY, 8), VALUE,
+            "rotary: llama3_factor 8, low_frequency_factor 1, high_frequency_factor inf, original_context 8" FAR_RULE);
+    REFUSED(rotate_far(t, f->batches, 8, 1, 4, 0), VALUE,
+            "rotary: llama3_factor 8, low_frequency_factor 1, high_frequency_factor 4, original_context 0" FAR_RULE);
+    REFUSED(rotate_at(t, f->batches, 0, f->four_ids), SHAPE,
+            "rotary: the positions are (4,); for x (2,3,2) they must be (T), or (B,T) for (B,..,T,D)");
+    REFUSED(rotate_at(t, f->batches, 0, f->deep_ids), SHAPE,
+            "rotary: the positions are (1,1,1,1,1,1,1,1); for x (2,3,2) they must be (T), or (B,T) for (B,..,T,D)");
+    REFUSED(rotate_at(t, f->four_rows, 0, f->ids), SHAPE,
+            "rotary: the positions are (2,3); for x (4,2) they must be (T), or (B,T) for (B,..,T,D)");
+    REFUSED(rotate_at(t, f->batches, 0, f->x), DTYPE, NOT_IDS("rotary", "positions", "f32"));
+    REFUSED(rotate_at(t, f->batches, -1, f->ids), RANGE,
+            "rotary: 2147483648 positions from -1 on; they must be from 0 to 2^53");
+    ((int32_t *)tg_tensor_data_mut(f->ids))[5] = -7;
+    f->versions[2] = tg_storage_version(f->ids);
+    REFUSED(rotate_at(t, f->batches, 0, f->ids), RANGE, "rotary: position -7 at [1,2]; it must be at least 0");
     REFUSED(ELEMENTARY(f->x, f->x, NULL, causal), STATE, NULL_ARGUMENT(SDPA, "values"));
     REFUSED(ELEMENTARY(f->x, f->x, f->four, causal), SHAPE,
             SDPA ": queries (2,3), keys (2,3) and values (4,); they must be (..,T,D), (..,S,D) and (..,S,D) with "

@@ -154,12 +154,27 @@ static tg_tensor *attention(call *c)
         describe(c, ", mask");
         config.key_mask = constant_mask(c, TG_SHAPE(batch, keys), c->option[3]);
     }
+    if (config.is_causal && c->option[3] % 3 == 0) {
+        config.window = 1 + c->option[3] / 3 % 4;
+        describe(c, ", window %d", (int)config.window);
+    }
+    if (c->option[3] % 4 == 0) {
+        describe(c, ", first keys");
+        config.first_keys = constant_ids(c, TG_SHAPE(tg_tensor_size(c->x[0], -2)), c->option[2], keys + 1);
+    }
     return tg_scaled_dot_product_attention(c->tape, c->x[0], c->x[1], c->x[2], &config);
 }
 
 static tg_tensor *rotary(call *c)
 {
-    return tg_rotary(c->tape, c->x[0], c->option[0] % 5, NULL);
+    tg_rotary_config config = tg_rotary_config_default();
+    if (c->option[1] % 3 == 0) {
+        describe(c, ", positions");
+        config.positions = constant_ids(c, TG_SHAPE(tg_tensor_size(c->x[0], -2)), c->option[2], 20);
+        config.llama3_factor = c->option[3] % 2 ? 8 : 1;
+        config.float_angles = c->option[3] / 2 % 2;
+    }
+    return tg_rotary(c->tape, c->x[0], c->option[0] % 5, &config);
 }
 
 /* ---- norms and dropout ---- */

@@ -53,6 +53,20 @@ static void draw_keys_that_exist(trial *t, tg_shape scores)
     }
 }
 
+/* Draws first keys (T) or (B,T). */
+static void draw_first_keys(trial *t, tg_shape scores)
+{
+    int64_t batch = draw_chance(t, 1) ? draw_size(t) : scores.size[0], keys = scores.size[scores.rank - 1];
+    int64_t rows = draw_chance(t, 1) ? draw_size(t) : scores.size[scores.rank - 2];
+    if (!draw_chance(t, 30)) {
+        draw_absent(t, "first_keys");
+        return;
+    }
+    tg_shape shape = draw_chance(t, 50) ? TG_SHAPE(rows) : TG_SHAPE(batch, rows);
+    int64_t most = draw_chance(t, 2) ? keys + 1 : draw_chance(t, 50) ? keys : keys / 3;
+    draw_integers(t, "first_keys", TG_I32, shape, draw_chance(t, 2) ? -1 : 0, most);
+}
+
 static void draw_attention(trial *t)
 {
     attention_call *a = OPTIONS(t, attention_call);
@@ -86,6 +100,9 @@ static void draw_attention(trial *t)
                    : draw_chance(t, 50) ? DRAW_DOUBLE_OF(t, 0, 1, 0.125, draw_uniform(t, 0, 3))
                                         : TG_SCALE_OF_WIDTH;
         a->path = draw_chance(t, 40) ? TG_ATTENTION_ELEMENTARY : TG_ATTENTION_FUSED;
+        a->window = draw_chance(t, a->is_causal ? 40 : 1) ? draw_integer(t, 1, draw_chance(t, 50) ? 5 : keys + 1) : 0;
+        a->window = draw_chance(t, 1) ? DRAW_ONE_OF(t, -1, INT64_MIN, INT64_MAX) : a->window;
+        note_integer(t, "window", a->window);
         note_double(t, "dropout", a->dropout);
         note_double(t, "scale", a->scale);
         note_integer(t, "path", a->path);
@@ -109,9 +126,11 @@ static void draw_attention(trial *t)
     }
     if (a->has_config) {
         draw_keys_that_exist(t, scores);
+        draw_first_keys(t, scores);
     } else {
         draw_absent(t, "lengths");
         draw_absent(t, "key_mask");
+        draw_absent(t, "first_keys");
     }
 }
 
@@ -166,12 +185,25 @@ static bool has_valid_masks(const trial *t, tg_shape scores)
     return true;
 }
 
+static bool has_valid_first_keys(const trial *t, tg_shape scores)
+{
+    const input *first = &t->inputs[FIRST_KEYS];
+    tg_shape shape = first->x.shape;
+    for (int64_t i = 0; first->is_present && i < first->x.count; i++) {
+        if (first->x.values[i] < 0 || first->x.values[i] > (double)scores.size[scores.rank - 1]) {
+            return false;
+        }
+    }
+    return !first->is_present || (shape.size[shape.rank - 1] == scores.size[scores.rank - 2] &&
+                                  (shape.rank == 1 || (scores.rank > 2 && shape.size[0] == scores.size[0])));
+}
+
 /* Whether bias and masks match the result with S in place of D. */
 static bool has_valid_scores(const trial *t, tg_shape result)
 {
     tg_shape k = t->inputs[KEYS].x.shape;
     result.size[result.rank - 1] = k.size[k.rank - 2];
-    return has_valid_bias(t, result) && has_valid_masks(t, result);
+    return has_valid_bias(t, result) && has_valid_masks(t, result) && has_valid_first_keys(t, result);
 }
 
 static bool is_valid_attention(const trial *t)
@@ -179,7 +211,7 @@ static bool is_valid_attention(const trial *t)
     const attention_call *a = OPTIONS(t, const attention_call);
     tg_shape q = t->inputs[QUERIES].x.shape, k = t->inputs[KEYS].x.shape, v = t->inputs[VALUES].x.shape, result;
     int64_t rows = q.size[q.rank - 2], keys = k.size[k.rank - 2];
-    return a->dropout >= 0 && a->dropout < 1 &&
+    return a->dropout >= 0 && a->dropout < 1 && a->window >= 0 && (a->window == 0 || a->is_causal) &&
            (a->scale == TG_SCALE_OF_WIDTH || (a->scale >= 0 && a->scale < INFINITY)) &&
            q.size[q.rank - 1] == k.size[k.rank - 1] && q.size[q.rank - 1] == v.size[v.rank - 1] &&
            keys == v.size[v.rank - 2] && (!a->is_causal || keys >= rows) && has_valid_groups(t) &&
@@ -198,6 +230,8 @@ static tg_tensor *call_attention(trial *t)
     config.bias = t->inputs[BIAS].tensor;
     config.lengths = t->inputs[LENGTHS].tensor;
     config.key_mask = t->inputs[KEY_MASK].tensor;
+    config.window = a->window;
+    config.first_keys = t->inputs[FIRST_KEYS].tensor;
     return tg_scaled_dot_product_attention(t->tape, t->inputs[QUERIES].tensor, t->inputs[KEYS].tensor,
                                            t->inputs[VALUES].tensor, a->has_config ? &config : NULL);
 }

@@ -4,11 +4,12 @@
 
 #include "reference.h"
 
-enum { QUERIES, KEYS, VALUES, BIAS, LENGTHS, KEY_MASK };
+enum { QUERIES, KEYS, VALUES, BIAS, LENGTHS, KEY_MASK, FIRST_KEYS };
 
 typedef struct attention_call {
     bool has_config, is_causal, has_groups;
     double dropout, scale;
+    int64_t window;
     tg_attention_path path;
     double *kept; /* the factors of the weights by dropout; NULL: not known yet */
     tg_shape weights;

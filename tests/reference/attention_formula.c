@@ -72,7 +72,9 @@ static tg_shape weights_shape(const trial *t)
     if (t->inputs[BIAS].is_present) {
         broadcast_shapes(shape, t->inputs[BIAS].x.shape, &shape);
     }
-    if (t->inputs[LENGTHS].is_present || t->inputs[KEY_MASK].is_present) {
+    const input *first = &t->inputs[FIRST_KEYS];
+    if (t->inputs[LENGTHS].is_present || t->inputs[KEY_MASK].is_present ||
+        (first->is_present && first->x.shape.rank == 2)) {
         for (int axis = 1; axis < mask.rank; axis++) {
             mask.size[axis] = 1;
         }
@@ -108,7 +110,12 @@ static bool is_hidden(const trial *t, const query *of, int64_t s)
 static bool attends(const trial *t, const query *of, tg_shape result, int64_t s)
 {
     const attention_call *a = OPTIONS(t, const attention_call);
-    return (!a->is_causal || s <= of->keys - result.size[result.rank - 2] + of->t) && !is_hidden(t, of, s);
+    const input *first = &t->inputs[FIRST_KEYS];
+    int64_t rows = result.size[result.rank - 2], own = of->keys - rows + of->t;
+    if (first->is_present && s < first->x.values[(first->x.shape.rank == 2 ? of->index[0] * rows : 0) + of->t]) {
+        return false;
+    }
+    return (!a->is_causal || s <= own) && (a->window == 0 || own - s < a->window) && !is_hidden(t, of, s);
 }
 
 /* A value of key s, or of its value. */

@@ -59,6 +59,16 @@ static tg_tensor *attend_with(tg_attention_path path, tg_tape *t, tg_tensor *con
     return attend(path, t, x[0], x[1], x[2], config);
 }
 
+static tg_tensor *attend_near(tg_attention_path path, tg_tape *t, tg_tensor *const *x)
+{
+    tg_scaled_dot_product_attention_config config = attention_config(true, 0, NULL);
+    config.window = 4;
+    config.first_keys = x[3];
+    return attend(path, t, x[0], x[1], x[2], config);
+}
+
+CALL(attention_near, attend_near(TG_ATTENTION_FUSED, t, x))
+CALL(elementary_near, attend_near(TG_ATTENTION_ELEMENTARY, t, x))
 CALL(attention_masked, attend_with(TG_ATTENTION_FUSED, t, x, false, false, x[3]))
 CALL(elementary_masked, attend_with(TG_ATTENTION_ELEMENTARY, t, x, true, false, x[3]))
 CALL(attention_grouped, attend_with(TG_ATTENTION_FUSED, t, x, true, true, NULL))
@@ -95,6 +105,17 @@ static tg_tensor *call_rotary_neighbors(tg_tape *t, tg_tensor *const *x)
     config.position_scale = 2;
     config.ntk_factor = 3;
     return tg_rotary(t, x[0], 0, &config);
+}
+
+/* Positions of each sequence, and Llama 3's scaling, which leaves, mixes and divides frequencies. */
+static tg_tensor *call_rotary_positions(tg_tape *t, tg_tensor *const *x)
+{
+    tg_rotary_config config = tg_rotary_config_default();
+    config.positions = x[1];
+    config.base = 10;
+    config.llama3_factor = 8;
+    config.original_context = 9;
+    return tg_rotary(t, x[0], 1, &config);
 }
 
 static tg_tensor *call_attention_weights(tg_tape *t, tg_tensor *const *x)
@@ -466,6 +487,10 @@ const test_row samples[] = {
      .shapes = {"2,3,2 2,4,2 2,4,2 2,4", "2,2,3,1 2,2,3,1 2,2,3,1 2,3", "3,2,2 1,5,2 1,5,2 3,5"}},
     {"tg_scaled_dot_product_attention", "elementary, mask", .call = call_elementary_masked,
      .inputs = {REAL, REAL, REAL, MASK}, .shapes = {"2,3,2 2,4,2 2,4,2 2,4", "2,2,3,1 2,2,3,1 2,2,3,1 2,3"}},
+    {"tg_scaled_dot_product_attention", "window, first keys", .call = call_attention_near,
+     .inputs = {REAL, REAL, REAL, IDS}, .shapes = {"2,3,2 2,6,2 2,6,2 2,3", "2,2,3,1 2,2,6,1 2,2,6,1 3"}, .bound = 4},
+    {"tg_scaled_dot_product_attention", "elementary, window, first keys", .call = call_elementary_near,
+     .inputs = {REAL, REAL, REAL, IDS}, .shapes = {"2,3,2 2,6,2 2,6,2 2,3", "2,2,3,1 2,2,6,1 2,2,6,1 3"}, .bound = 4},
     {"tg_scaled_dot_product_attention", "grouped heads", .call = call_attention_grouped, .inputs = {REAL, REAL, REAL},
      .shapes = {"4,3,2 2,3,2 2,3,2", "2,6,2,2 2,2,3,2 2,2,3,2", "1,3,1,2 2,1,2,2 2,1,2,2"}},
     {"tg_scaled_dot_product_attention", "elementary, grouped heads", .call = call_elementary_grouped,
@@ -500,6 +525,8 @@ const test_row samples[] = {
     {"tg_relative_collect", "nothing", .call = call_collect, .inputs = {REAL}, .shapes = {"0,3,4"}, .empty = true},
     {"tg_rotary", "", .call = call_rotary, .inputs = {REAL}, .shapes = {"3,4", "2,3,6", "1,2", "2,2,2,2"}},
     {"tg_rotary", "neighbors", .call = call_rotary_neighbors, .inputs = {REAL}, .shapes = {"3,4", "2,3,6", "2,2"}},
+    {"tg_rotary", "positions", .call = call_rotary_positions, .inputs = {REAL, IDS}, .bound = 20,
+     .shapes = {"2,3,8 2,3", "3,2,2,4 3,2", "3,4 3"}},
     {"tg_rotary", "nothing", .call = call_rotary, .inputs = {REAL}, .shapes = {"0,3,4", "0,4", "3,0"}, .empty = true},
     {"tg_attention_weights", "", .call = call_attention_weights, .inputs = {REAL, REAL, REAL},
      .shapes = {"3,2 3,2 3,3", "2,2,3 2,5,3 1,2,5", "2,2,3,1 2,2,3,1 2,1,3,3"}},

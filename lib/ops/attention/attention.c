@@ -63,7 +63,7 @@ static void forward_of_block(const attention *a, const attention_block *b)
         running[i] = (running_row){-(real)INFINITY, 0};
     }
     const int64_t most = TILES_TOGETHER * b->columns;
-    for (int64_t first = 0; first < b->visible; first += most) {
+    for (int64_t first = b->begin; first < b->visible; first += most) {
         int64_t columns = b->visible - first < most ? b->visible - first : most;
         multiply_keys(a, b, first, columns, tile);
         for (int64_t i = 0; i < b->rows; i++) {
@@ -108,10 +108,13 @@ void KERNEL(tg_attention_forward)(const tg_op_call *call)
 
 #ifdef TG_ONCE
 
-/* Bias and mask are read row by row, so their rows may overlap, as those of scores by distance do (relative.c). */
+/* Bias and mask are read row by row, so their rows may overlap, as those of scores by distance do (relative.c). First
+ * keys are contiguous. */
 static bool attention_layout(const tg_tensor *x, int i)
 {
-    return i < 3 ? tg_rows_layout(x, i) : x->rank >= 2 && (x->shape[x->rank - 1] == 1 || x->strides[x->rank - 1] == 1);
+    return x->dtype == TG_I32 ? tg_tensor_is_contiguous(x)
+           : i < 3            ? tg_rows_layout(x, i)
+                              : x->rank >= 2 && (x->shape[x->rank - 1] == 1 || x->strides[x->rank - 1] == 1);
 }
 
 /* Declares the saved mask, one bit per weight. */
@@ -168,16 +171,20 @@ tg_tensor *tg_attention_fused(tg_tape *t, tg_tensor *queries, tg_tensor *keys, t
     if (!(queries = expand_to_values(t, queries, values, &a.shared_axes))) {
         return NULL;
     }
-    tg_tensor *inputs[5] = {queries, keys, values};
+    tg_tensor *inputs[6] = {queries, keys, values};
     int count = 3;
     a.p = tg_tape_is_training(t) ? config->dropout : 0;
     a.scale = config->scale == TG_SCALE_OF_WIDTH ? 1 / sqrt((double)queries->shape[queries->rank - 1]) : config->scale;
     a.causal = config->is_causal;
+    a.window = config->window;
     if ((a.has_bias = config->bias)) {
         inputs[count++] = config->bias;
     }
     if ((a.has_mask = config->key_mask)) {
         inputs[count++] = config->key_mask;
+    }
+    if ((a.has_first_keys = config->first_keys)) {
+        inputs[count++] = config->first_keys;
     }
     return tg_apply(t, &attention_op, inputs, count, &a, sizeof a, NULL);
 }

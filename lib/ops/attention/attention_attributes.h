@@ -6,9 +6,25 @@
 
 typedef struct attention_attributes {
     double p, scale; /* p is the probability of dropout; 0 in evaluation */
-    bool causal, has_bias, has_mask;
+    bool causal, has_bias, has_mask, has_first_keys;
+    int64_t window;       /* the number of keys that a query sees at most; 0: all */
     uint32_t shared_axes; /* a bit for each axis of the queries along which the values alone differ */
 } attention_attributes;
+
+/* Returns the mask (B,S) of a call, or NULL; the inputs are queries, keys, values, and then bias, mask and first keys,
+ * as far as there are any. */
+static inline tg_tensor *attention_mask_of(const tg_op_call *call)
+{
+    const attention_attributes *a = call->attributes;
+    return a->has_mask ? call->inputs[3 + a->has_bias] : NULL;
+}
+
+/* Returns the first keys (T) or (B,T) of a call, or NULL. */
+static inline tg_tensor *attention_first_keys_of(const tg_op_call *call)
+{
+    const attention_attributes *a = call->attributes;
+    return a->has_first_keys ? call->inputs[call->input_count - 1] : NULL;
+}
 
 /* Returns the number of rows that have values. */
 static inline int64_t attention_rows_of(const tg_tensor *queries)

@@ -98,7 +98,7 @@ static void backward_of_block(const attention *a, const attention_block *b, cons
     for (int64_t i = 0; i < rows; i++) {
         r[i] = (real)row_dot(dy + i * width, y + i * width, width);
     }
-    for (int64_t first = 0; first < b->visible; first += b->columns) {
+    for (int64_t first = b->begin; first < b->visible; first += b->columns) {
         int64_t columns = b->visible - first < b->columns ? b->visible - first : b->columns;
         const real *k = b->k + first * a->lk, *v = b->v + first * a->lv;
         const tg_gemm dweights = {rows,         columns,      width,          .b_layout = TG_TRANSPOSED,
@@ -123,7 +123,10 @@ static void backward_of_block(const attention *a, const attention_block *b, cons
         }
     }
     for (int64_t i = 0; g->overwrite_dbias && i < rows; i++) {
-        memset(g->dbias + (b->first + i) * a->keys + b->visible, 0, (size_t)(a->keys - b->visible) * sizeof(real));
+        real *row = g->dbias + (b->first + i) * a->keys;
+        const int64_t end = b->visible > b->begin ? b->visible : b->begin;
+        memset(row, 0, (size_t)b->begin * sizeof(real));
+        memset(row + end, 0, (size_t)(a->keys - end) * sizeof(real));
     }
 }
 

@@ -17,18 +17,19 @@
 
 static const char call[] = "scaled_dot_product_attention";
 
-/* Writes to *hidden the mask of the keys that queries do not attend to: (T,S) or, with a mask of keys, (B,1..,T,S);
+/* Writes to *hidden the mask of the keys that queries do not attend to: (T,S) or, if sequences differ, (B,1..,T,S);
  * NULL if they attend to all. Returns false after an error. */
 static bool hide_keys(tg_tape *t, const tg_tensor *q, int64_t keys,
                       const tg_scaled_dot_product_attention_config *config, tg_tensor **hidden)
 {
-    const tg_tensor *mask = config->key_mask;
-    int64_t queries = q->shape[q->rank - 2], sequences = mask ? q->shape[0] : 1;
+    const tg_tensor *mask = config->key_mask, *first_keys = config->first_keys;
+    bool has_sequences = mask || (first_keys && first_keys->rank == 2);
+    int64_t queries = q->shape[q->rank - 2], sequences = has_sequences ? q->shape[0] : 1;
     *hidden = NULL;
-    if (keys == 0 || (!mask && !config->is_causal)) {
+    if (keys == 0 || (!mask && !first_keys && !config->is_causal)) {
         return true;
     }
-    tg_shape shape = {mask ? q->rank : 2, {0}};
+    tg_shape shape = {has_sequences ? q->rank : 2, {0}};
     for (int axis = 0; axis < shape.rank; axis++) {
         shape.size[axis] = 1;
     }
@@ -39,9 +40,14 @@ static bool hide_keys(tg_tape *t, const tg_tensor *q, int64_t keys,
     uint8_t *row = *hidden ? tg_values(*hidden) : NULL;
     for (int64_t i = 0; row && i < sequences * queries; i++, row += keys) {
         int64_t visible = config->is_causal ? keys - queries + i % queries + 1 : keys;
+        int64_t first = config->window > 0 ? visible - config->window : 0;
+        if (first_keys) {
+            int32_t own_first = ((const int32_t *)tg_values(first_keys))[first_keys->rank == 2 ? i : i % queries];
+            first = own_first > first ? own_first : first;
+        }
         const uint8_t *own = mask ? (const uint8_t *)tg_values(mask) + i / queries * mask->strides[0] : NULL;
         for (int64_t j = 0; j < keys; j++) {
-            row[j] = j >= visible || (own && !own[j * mask->strides[1]]);
+            row[j] = j < first || j >= visible || (own && !own[j * mask->strides[1]]);
         }
     }
     return *hidden;

@@ -50,9 +50,10 @@ void tg_differentiate_attention(tg_tape *t, const tg_op_call *call, tg_tensor *c
         return;
     }
     tg_tensor *q = call->inputs[0], *keys = with_heads(t, call, 1), *values = with_heads(t, call, 2);
-    tg_scaled_dot_product_attention_config config = {.scale = a->scale, .is_causal = a->causal};
+    tg_scaled_dot_product_attention_config config = {
+        .scale = a->scale, .is_causal = a->causal, .window = a->window, .first_keys = attention_first_keys_of(call)};
     config.bias = a->has_bias ? call->inputs[3] : NULL;
-    config.key_mask = a->has_mask ? call->inputs[call->input_count - 1] : NULL;
+    config.key_mask = attention_mask_of(call);
     tg_tensor *weights = keys ? tg_attention_weights(t, q, keys, &config) : NULL;
     tg_tensor *dweights = tg_matmul(t, dy[0], tg_transpose(t, values, -2, -1));
     tg_tensor *dot = tg_sum(t, tg_mul(t, dweights, weights), TG_AXES(-1), TG_KEEP_AXES);

@@ -5,7 +5,8 @@
  *
  * m is the mask of dropout: each value is 1 / (1 - p) or 0; without dropout it is 1. The matrices S and P exist in
  * tiles alone: a few rows of queries by a few keys, which stay in the first-level cache (Dao et al. 2022). Tiles above
- * the diagonal, if causal, and behind the last key of a sequence are not computed.
+ * the diagonal, if causal, before the first key that a block of rows sees and behind the last key of a sequence are not
+ * computed.
  *
  * Keys, values and bias may have fewer matrices than the queries, each for several of them: one for a group of heads,
  * or one for a whole axis (matrices.h). The mask of keys has a row per sequence, which is the queries' first axis.
@@ -32,6 +33,8 @@ typedef struct attention {
     const tg_op_call *call;
     const real *q, *k, *v, *y, *dy;
     const tg_tensor *bias, *mask;          /* (..,T,S) and (B,S), or NULL */
+    const tg_tensor *first_keys;           /* (T) or (B,T), or NULL */
+    int64_t window;                        /* the number of keys that a query sees at most; 0: all */
     int64_t batches, queries, keys, width; /* the number of matrices, T, S, D */
     int64_t blocks;                        /* the number of blocks of rows per matrix */
     int64_t lq, lk, lv, lbias;             /* the distances between rows */
@@ -47,10 +50,12 @@ typedef struct attention_block {
     int64_t row;        /* the index of the first row among those of all matrices */
     int64_t weight_row; /* the same among those of the weights */
     const real *q, *k, *v;
-    const real *bias;    /* the first row of the bias, or NULL */
-    const uint8_t *mask; /* the mask of the sequence's keys, or NULL */
-    int64_t end_key;     /* the mask removes all keys from here on */
-    int64_t visible;     /* the number of keys up to the last one that the last row attends to */
+    const real *bias;          /* the first row of the bias, or NULL */
+    const uint8_t *mask;       /* the mask of the sequence's keys, or NULL */
+    const int32_t *first_keys; /* those of the sequence, or NULL */
+    int64_t begin;             /* the first key that a row attends to */
+    int64_t end_key;           /* the mask removes all keys from here on */
+    int64_t visible;           /* the number of keys up to the last one that the last row attends to */
 } attention_block;
 
 static inline attention attention_of(const tg_op_call *call)
@@ -63,7 +68,9 @@ static inline attention attention_of(const tg_op_call *call)
                    .v = tg_values(v),
                    .y = tg_values(call->outputs[0]),
                    .bias = attributes->has_bias ? call->inputs[3] : NULL,
-                   .mask = attributes->has_mask ? call->inputs[call->input_count - 1] : NULL,
+                   .mask = attention_mask_of(call),
+                   .first_keys = attention_first_keys_of(call),
+                   .window = attributes->window,
                    .queries = q->shape[q->rank - 2],
                    .keys = k->shape[k->rank - 2],
                    .width = q->shape[q->rank - 1],
@@ -91,9 +98,25 @@ static inline int64_t visible_to_row(const attention *a, const attention_block *
     return past < b->end_key ? past : b->end_key;
 }
 
+/* Returns the first key that row i of the block attends to. */
+static inline int64_t first_key_of_row(const attention *a, const attention_block *b, int64_t i)
+{
+    const int64_t row = b->first + i, past = a->keys - a->queries + row + 1 - a->window;
+    const int64_t first = b->first_keys ? b->first_keys[row] : 0;
+    return a->window > 0 && past > first ? past : first;
+}
+
 static inline void find_keys(const attention *a, attention_block *b)
 {
-    b->end_key = a->keys;
+    b->end_key = b->begin = a->keys;
+    if (a->first_keys) {
+        int64_t sequence = a->first_keys->rank == 2 ? b->batch / (a->batches / a->first_keys->shape[0]) : 0;
+        b->first_keys = (const int32_t *)tg_values(a->first_keys) + sequence * a->queries;
+    }
+    for (int64_t i = 0; i < b->rows; i++) {
+        const int64_t first = first_key_of_row(a, b, i);
+        b->begin = first < b->begin ? first : b->begin;
+    }
     if (a->mask) {
         int64_t sequence = b->batch / (a->batches / a->mask->shape[0]);
         b->mask = (const uint8_t *)tg_values(a->mask) + sequence * a->mask->strides[0];
@@ -154,7 +177,8 @@ static inline void drop(const attention *a, const attention_block *b, int64_t i,
     }
 }
 
-/* Turns n products of row i into scores: scales them, adds the bias, and removes masked keys. */
+/* Turns n products of row i into scores: scales them, adds the bias, and removes masked keys and those before the
+ * first one. */
 static inline void score_row(const attention *a, const attention_block *b, int64_t i, int64_t first, int64_t n,
                              real *row)
 {
@@ -168,6 +192,10 @@ static inline void score_row(const attention *a, const attention_block *b, int64
     const uint8_t *mask = b->mask ? b->mask + first : NULL;
     for (int64_t j = 0; mask && j < n; j++) {
         row[j] = mask[j] ? row[j] : -(real)INFINITY;
+    }
+    const int64_t hidden = first_key_of_row(a, b, i) - first;
+    for (int64_t j = 0; j < hidden && j < n; j++) {
+        row[j] = -(real)INFINITY;
     }
 }
 

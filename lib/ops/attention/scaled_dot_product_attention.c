@@ -105,6 +105,10 @@ static bool check_options(tg_tape *t, const tg_scaled_dot_product_attention_conf
         return tg_tape_fail(t, TG_ERROR_VALUE, call, "scale %g; it must be finite and at least 0, or TG_SCALE_OF_WIDTH",
                             config->scale);
     }
+    if (config->window < 0 || (config->window > 0 && !config->is_causal)) {
+        return tg_tape_fail(t, TG_ERROR_VALUE, call, "window %lld%s; it must be at least 0, and 0 unless is_causal",
+                            (long long)config->window, config->is_causal ? "" : " without is_causal");
+    }
     if (config->weights && config->path == TG_ATTENTION_FUSED) {
         return tg_tape_fail(t, TG_ERROR_VALUE, call,
                             "weights are asked for on the fused path; only TG_ATTENTION_ELEMENTARY has them");
@@ -116,15 +120,18 @@ static bool check_options(tg_tape *t, const tg_scaled_dot_product_attention_conf
            tg_tape_fail(t, TG_ERROR_STATE, call, "dropout needs a generator; the tape needs a run (tg_run_new)");
 }
 
-/* Checks the bias (..,T,S), the mask (B,S) and the lengths (B) for queries (B,..,T,D) and keys (..,S,D). */
+/* Checks the bias (..,T,S), the mask (B,S), the lengths (B) and the first keys (T) or (B,T), not yet their values, for
+ * queries (B,..,T,D) and keys (..,S,D). */
 static bool check_masks(tg_tape *t, tg_shape q, const tg_tensor *k,
                         const tg_scaled_dot_product_attention_config *config)
 {
     char text[TG_SHAPE_TEXT], q_text[TG_SHAPE_TEXT], k_text[TG_SHAPE_TEXT];
-    const tg_tensor *bias = config->bias, *mask = config->key_mask, *lengths = config->lengths;
+    const tg_tensor *bias = config->bias, *mask = config->key_mask, *lengths = config->lengths,
+                    *first = config->first_keys;
     int64_t sequences = q.rank >= 3 ? q.size[0] : -1, keys = k->shape[k->rank - 2];
     if ((mask && !tg_tape_expect_values(t, call, "key_mask", mask)) ||
-        (lengths && !tg_tape_expect_values(t, call, "lengths", lengths))) {
+        (lengths && !tg_tape_expect_values(t, call, "lengths", lengths)) ||
+        (first && !tg_tape_expect_values(t, call, "first_keys", first))) {
         return false;
     }
     tg_shape_format(q, q_text);
@@ -141,6 +148,13 @@ static bool check_masks(tg_tape *t, tg_shape q, const tg_tensor *k,
     if (lengths && (lengths->dtype != TG_I32 || lengths->rank != 1 || lengths->shape[0] != sequences)) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the lengths are %s %s; for queries %s they must be i32 (B)",
                             tg_dtype_name(tg_dtype_of(lengths)), tg_shape_format(tg_shape_of(lengths), text), q_text);
+    }
+    if (first &&
+        (first->dtype != TG_I32 || first->rank < 1 || first->rank > 2 ||
+         (first->rank == 2 && first->shape[0] != sequences) || first->shape[first->rank - 1] != q.size[q.rank - 2])) {
+        return tg_tape_fail(t, TG_ERROR_SHAPE, call,
+                            "the first keys are %s %s; for queries %s they must be i32 (T), or (B,T) for (B,..,T,D)",
+                            tg_dtype_name(tg_dtype_of(first)), tg_shape_format(tg_shape_of(first), text), q_text);
     }
     return true;
 }
@@ -165,6 +179,23 @@ static tg_tensor *mask_of_lengths(tg_tape *t, const tg_tensor *lengths, int64_t 
     return mask;
 }
 
+/* Returns the first keys, contiguous; NULL after an error, such as one that is outside [0,keys]. */
+static tg_tensor *check_first_keys(tg_tape *t, tg_tensor *given, int64_t keys)
+{
+    tg_tensor *first = tg_contiguous(t, given);
+    for (int64_t i = 0; first && i < first->count; i++) {
+        int32_t key = ((const int32_t *)tg_values(first))[i];
+        if (key < 0 || key > keys) {
+            const tg_shape shape = tg_shape_of(first);
+            char text[TG_SHAPE_TEXT];
+            tg_tape_fail(t, TG_ERROR_RANGE, call, "first key %d at %s is outside [0,%lld], the number of keys", key,
+                         tg_index_format(&shape, i, text), (long long)keys);
+            return NULL;
+        }
+    }
+    return first;
+}
+
 /* Returns the shape of the queries without the axes that only the result has, because values have them: that of the
  * weights, except its last axis. */
 static tg_shape shape_of_weights(const tg_tensor *q, const tg_tensor *k, tg_shape result,
@@ -175,7 +206,7 @@ static tg_shape shape_of_weights(const tg_tensor *q, const tg_tensor *k, tg_shap
     if (config->bias) {
         broadcast_batch(config->bias, false, &shape);
     }
-    if (config->lengths || config->key_mask) {
+    if (config->lengths || config->key_mask || (config->first_keys && config->first_keys->rank == 2)) {
         tg_shape sequences = result;
         for (int axis = 1; axis < sequences.rank; axis++) {
             sequences.size[axis] = 1;
@@ -210,6 +241,10 @@ bool tg_attention_prepare(tg_tape *t, tg_tensor **queries, tg_tensor **keys, tg_
         if (!config->key_mask) {
             return false;
         }
+    }
+    if (config->first_keys &&
+        !(config->first_keys = check_first_keys(t, config->first_keys, (*keys)->shape[(*keys)->rank - 2]))) {
+        return false;
     }
     const int rank = (*queries)->rank;
     return !config->key_mask || ((*keys = tg_attention_hide(t, *keys, config->key_mask, rank)) &&
