@@ -124,8 +124,8 @@ TG_API tg_tensor *tg_nn_embedding_bag_forward(tg_tape *tape, const tg_nn_embeddi
 
 /* ---- Linear: torch.nn.Linear ------------------------------------------------------------------------------------- */
 
-/* whether a module has a bias */
-typedef enum tg_bias { TG_BIAS, TG_NO_BIAS } tg_bias;
+/* whether a module has a bias; TG_BIAS_OF_KIND leaves it to the kind of a feed-forward network */
+typedef enum tg_bias { TG_BIAS, TG_NO_BIAS, TG_BIAS_OF_KIND } tg_bias;
 
 typedef struct tg_nn_linear {
     tg_nn_module module;
@@ -149,10 +149,13 @@ TG_API tg_tensor *tg_nn_linear_forward(tg_tape *tape, const tg_nn_linear *linear
 
 /* ---- LayerNorm and RMSNorm: torch.nn.LayerNorm and torch.nn.RMSNorm over the last axis --------------------------- */
 
+/* The eps that means the machine epsilon of the params' dtype, as torch's None does. */
+#define TG_EPS_OF_DTYPE (-1.0)
+
 typedef struct tg_nn_layer_norm_config {
     /* private: tg_nn_layer_norm_config_default() sets it */
     tg_config_mark mark;
-    /* what is added to the variance, > 0; default 1e-5 */
+    /* what is added to the variance, > 0, or TG_EPS_OF_DTYPE; default 1e-5 */
     double eps;
 } tg_nn_layer_norm_config;
 
@@ -172,31 +175,61 @@ TG_API tg_nn_layer_norm tg_nn_layer_norm_make(tg_params *params, const char *nam
 /* tg_layer_norm: x (..,width) -> (..,width). */
 TG_API tg_tensor *tg_nn_layer_norm_forward(tg_tape *tape, const tg_nn_layer_norm *norm, tg_tensor *x);
 
-/* The eps that means the machine epsilon of the params' dtype, as torch's None does. */
-#define TG_EPS_OF_DTYPE (-1.0)
-
 typedef struct tg_nn_rms_norm_config {
     /* private: tg_nn_rms_norm_config_default() sets it */
     tg_config_mark mark;
     /* what is added to the mean square, > 0; default TG_EPS_OF_DTYPE */
     double eps;
+    /* whether the factor is 1 + weight, and the weight starts as zeros, as in Gemma; default false */
+    bool plus_one;
+    /* whether there is no weight (elementwise_affine=False in torch), so that the factor is 1; default false */
+    bool no_weight;
 } tg_nn_rms_norm_config;
 
 typedef struct tg_nn_rms_norm {
     tg_nn_module module;
-    /* the parameter, (width) */
+    /* the parameter, (width); NULL without one */
     tg_tensor *weight;
     double eps;
+    bool plus_one;
 } tg_nn_rms_norm;
 
 TG_API tg_nn_rms_norm_config tg_nn_rms_norm_config_default(void);
 
-/* Adds "<name>.weight" (width), ones. */
+/* Adds "<name>.weight" (width): ones, or zeros with plus_one. */
 TG_API tg_nn_rms_norm tg_nn_rms_norm_make(tg_params *params, const char *name, int64_t width,
                                           const tg_nn_rms_norm_config *config);
 
 /* tg_rms_norm: x (..,width) -> (..,width). */
 TG_API tg_tensor *tg_nn_rms_norm_forward(tg_tape *tape, const tg_nn_rms_norm *norm, tg_tensor *x);
+
+/* The norms of a block, of which a model chooses one. */
+typedef enum tg_norm_kind {
+    /* no norm */
+    TG_NORM_NONE,
+    /* tg_layer_norm: GPT-2 */
+    TG_NORM_LAYER,
+    /* tg_rms_norm: Llama */
+    TG_NORM_RMS,
+    /* tg_rms_norm with 1 + the weight, which starts as zeros: Gemma */
+    TG_NORM_RMS_PLUS_ONE
+} tg_norm_kind;
+
+typedef struct tg_nn_norm {
+    tg_nn_module module;
+    /* the argument of `_make` */
+    tg_norm_kind kind;
+    /* the parameters, (width) each: no weight for TG_NORM_NONE, and a bias for TG_NORM_LAYER alone; else NULL */
+    tg_tensor *weight, *bias;
+    double eps;
+} tg_nn_norm;
+
+/* Adds the parameters of a kind under the book's names: "<name>.scale" and, for TG_NORM_LAYER, "<name>.shift". eps is
+ * above 0, or TG_EPS_OF_DTYPE. */
+TG_API tg_nn_norm tg_nn_norm_make(tg_params *params, const char *name, int64_t width, tg_norm_kind kind, double eps);
+
+/* Applies the norm: x (..,width) -> (..,width); x itself for TG_NORM_NONE. */
+TG_API tg_tensor *tg_nn_norm_forward(tg_tape *tape, const tg_nn_norm *norm, tg_tensor *x);
 
 /* ---- positions --------------------------------------------------------------------------------------------------- */
 
@@ -329,16 +362,38 @@ TG_API bool tg_nn_positional_extend(tg_nn_positional *positional, int64_t contex
  * to its layer of the cache, and the next pass attends to them. tg_kv_cache_commit completes a pass. A pass that was
  * not committed, because it failed, is overwritten by the next one.
  *
- * Only the attention of modules uses a cache: tg_nn_multihead_attention_forward, with the cache in its config, and what
- * calls it (tg_gpt, the layers of tapegrad/transformer.h). tg_scaled_dot_product_attention knows no cache: a model that
- * calls this op keeps the keys and values of earlier passes itself, and joins them with those of the pass (tg_cat). */
+ * tg_nn_multihead_attention_forward takes a cache in its config, and so does what calls it (tg_gpt, the layers of
+ * tapegrad/transformer.h). Attention of your own appends its keys and values, and attends to what it gets:
+ *
+ * ```c
+ * static tg_tensor *attend(tg_tape *t, tg_kv_cache *cache, tg_tensor *q, tg_tensor *k, tg_tensor *v)
+ * {
+ *     tg_scaled_dot_product_attention_config config = tg_scaled_dot_product_attention_config_default();
+ *     config.is_causal = true;
+ *     return tg_kv_cache_append(t, cache, 0, &k, &v) ? tg_scaled_dot_product_attention(t, q, k, v, &config) : NULL;
+ * }
+ * ```
+ */
 
 typedef struct tg_kv_cache tg_kv_cache;
 
-/* Returns an empty cache for `layers` layers of keys and values (batch,heads,context,width/heads). Yours to free. VALUE
- * for a size below 1 and for heads that do not divide the width; DTYPE for i32 and u8; MEMORY. */
+typedef struct tg_kv_cache_config {
+    /* private: tg_kv_cache_config_default() sets it */
+    tg_config_mark mark;
+    /* the windows of the layers, in order and repeated: layer i has window number i modulo window_count. A layer with a
+     * window of W keeps at most the last 2 W positions, and its views begin at the first position that a query of the
+     * pass sees: W - 1 before the pass. 0 keeps all. Default NULL and 0, all layers keep all */
+    const int64_t *windows;
+    int64_t window_count;
+} tg_kv_cache_config;
+
+TG_API tg_kv_cache_config tg_kv_cache_config_default(void);
+
+/* Returns an empty cache for `layers` layers of keys and values (batch,heads,context,width/heads). `heads` is the
+ * number of heads of keys, and `width` that of all of them. Yours to free. VALUE for a size below 1, for a window below
+ * 0, and for heads that do not divide the width; DTYPE for i32 and u8; MEMORY. */
 TG_API tg_kv_cache *tg_kv_cache_new(tg_dtype dtype, int64_t layers, int64_t batch, int64_t heads, int64_t context,
-                                    int64_t width, tg_error *error);
+                                    int64_t width, const tg_kv_cache_config *config, tg_error *error);
 TG_API void tg_kv_cache_free(tg_kv_cache *cache);
 
 /* Removes all positions, to begin another text. */
@@ -346,6 +401,12 @@ TG_API void tg_kv_cache_clear(tg_kv_cache *cache);
 
 /* Returns the number of committed positions. */
 TG_API int64_t tg_kv_cache_length(const tg_kv_cache *cache);
+
+/* Writes the keys and values (B,H,T,D) of a pass to a layer, after the committed positions, and replaces both by those
+ * of the committed positions and of the pass, (B,H,S,D). They are views, which the next pass may overwrite. S is
+ * the length and T together, or less in a layer with a window. Recording must be off (STATE). RANGE for a layer that
+ * the cache does not have, and if the positions exceed its context; SHAPE. */
+TG_API bool tg_kv_cache_append(tg_tape *tape, tg_kv_cache *cache, int64_t layer, tg_tensor **keys, tg_tensor **values);
 
 /* Adds the positions of the last pass to the cache, after all layers have written them. STATE unless every layer has
  * written the same number of positions. */
@@ -360,7 +421,7 @@ typedef enum tg_attention_layout {
      * "<name>.out_proj" */
     TG_ATTENTION_IN_PROJ,
     /* the book's MultiHeadAttention: the Linears "<name>.W_query", "<name>.W_key" and "<name>.W_value" from `in` to
-     * `out` channels, and "<name>.out_proj" from `out` to `out` */
+     * all heads, which are `out` channels by default, and "<name>.out_proj" from these to `out` */
     TG_ATTENTION_SEPARATE
 } tg_attention_layout;
 
@@ -369,16 +430,37 @@ typedef struct tg_nn_multihead_attention_config {
     tg_config_mark mark;
     /* torch's or the book's; default TG_ATTENTION_IN_PROJ */
     tg_attention_layout layout;
+    /* the number of heads of keys and values, a divisor of `heads`. Each of them serves `heads` / key_heads neighboring
+     * heads of queries (Ainslie et al. 2023). Positions that add vectors to keys or queries, which are all relative
+     * kinds but rotary, ALiBi and T5, need as many as `heads`. Default 0, as many */
+    int64_t key_heads;
+    /* the width of a head; default 0, `out` / `heads` */
+    int64_t head_width;
     /* whether the projections to queries, keys and values have biases. In torch's layout this also holds for the output
-     * projection; in the other layout it always has a bias. Default true */
+     * projection. Default true */
     bool bias;
+    /* whether the output projection has a bias; default true. In torch's layout key_heads, head_width and out_bias must
+     * be left at their defaults */
+    bool out_bias;
+    /* a norm over the width of a head, with one weight for all heads, of the queries and of the keys before they are
+     * rotated: RMS in Qwen3, RMS + 1 in Gemma 3. Default TG_NORM_NONE */
+    tg_norm_kind query_key_norm;
+    /* its eps; default 1e-6 */
+    double query_key_eps;
+    /* the factor of q k^T, finite and at least 0; only TG_SCALE_OF_WIDTH for positions that need as many heads of keys
+     * as of queries. Default TG_SCALE_OF_WIDTH */
+    double scale;
     /* whether a position attends only to itself and to earlier positions; default false */
     bool is_causal;
+    /* how many keys a query sees, from its own position on backwards, with is_causal: sliding_window in transformers.
+     * 0 means all; default 0 */
+    int64_t window;
     /* the probability that an attention weight is dropped in training, in [0,1); default 0 */
     double dropout;
-    /* relative positions, made for the same width and number of heads. The module keeps a copy of the struct, which
-     * refers to the same parameters. If the positions share the projections of the attention, `in` must be equal to
-     * `out`. Shaw's positions always use TG_ATTENTION_ELEMENTARY, because their values need the weights. Default NULL,
+    /* relative positions, made for the same number of heads, and for the width of all heads of queries together. The
+     * module keeps a copy of the struct, which refers to the same parameters. If the positions share the projections of
+     * the attention, `in` must be equal to `out`. Shaw's positions always use TG_ATTENTION_ELEMENTARY, because their
+     * values need the weights. Default NULL,
      * none */
     const tg_nn_positional *positional;
     /* fused or elementary; default TG_ATTENTION_FUSED */
@@ -393,17 +475,21 @@ typedef struct tg_nn_multihead_attention {
     tg_nn_linear query, key, value;
     /* the output projection */
     tg_nn_linear out;
+    /* the norms of queries and keys, of kind TG_NORM_NONE without them */
+    tg_nn_norm query_norm, key_norm;
     int64_t heads;
     /* the relative positions; not made without them */
     tg_nn_positional positional;
-    /* the config of tg_nn_multihead_attention_make, without its pointer to the positions */
+    /* the config of tg_nn_multihead_attention_make, with the sizes that its zeros stand for, and without its pointer to
+     * the positions */
     tg_nn_multihead_attention_config config;
 } tg_nn_multihead_attention;
 
 TG_API tg_nn_multihead_attention_config tg_nn_multihead_attention_config_default(void);
 
-/* Adds an attention from `in` to `out` channels. VALUE unless `heads` divides `out`, and, in torch's layout, `in` is
- * equal to `out`. */
+/* Adds an attention from `in` to `out` channels, and after its projections the weights of the norms, if it has any,
+ * "<name>.q_norm.scale" and "<name>.k_norm.scale" (and .shift). VALUE unless `heads` divides `out` or head_width is
+ * set, and, in torch's layout, `in` is equal to `out`. */
 TG_API tg_nn_multihead_attention tg_nn_multihead_attention_make(tg_params *params, const char *name, int64_t in,
                                                                 int64_t out, int64_t heads,
                                                                 const tg_nn_multihead_attention_config *config);
@@ -427,6 +513,12 @@ typedef struct tg_nn_multihead_attention_forward_config {
      * which 1 is a key and 0 is padding. torch's key_padding_mask has the opposite values. S includes memory and cache.
      * A query without keys gets zeros, as in torch with need_weights=False. Default NULL, all keys */
     tg_tensor *lengths, *key_mask;
+    /* the first key that each query sees, (B,T) or (T) i32 from 0 to S, so that a query does not see padding before its
+     * text, or another text of the same row. S counts as above, with windows, too. Default NULL, key 0 */
+    tg_tensor *first_keys;
+    /* the positions of x for rotary positions, (B,T) or (T) i32; VALUE for other kinds, and with a memory. Default
+     * NULL: from the number of positions in memory and cache on */
+    tg_tensor *positions;
     /* receives the attention weights of each head, (B,H,T,S), after dropout: need_weights=True with
      * average_attn_weights=False. torch's default is their mean over the heads, tg_mean(t, weights, TG_AXES(1),
      * TG_DROP_AXES). NULL after an error. Asking for them selects the elementary path. A query without keys has weights
@@ -449,20 +541,31 @@ typedef enum tg_feed_forward_kind {
     TG_FEED_FORWARD_GELU,
     /* Llama's, Shazeer 2020: down(silu(gate(x)) * up(x)), without biases; gate is "<name>.fc1", up "<name>.fc2", and
      * down "<name>.fc3" */
-    TG_FEED_FORWARD_SWIGLU
+    TG_FEED_FORWARD_SWIGLU,
+    /* Gemma's: the same with gelu_tanh instead of silu */
+    TG_FEED_FORWARD_GEGLU
 } tg_feed_forward_kind;
+
+typedef struct tg_nn_feed_forward_config {
+    /* private: tg_nn_feed_forward_config_default() sets it */
+    tg_config_mark mark;
+    /* whether all layers have biases; default TG_BIAS_OF_KIND */
+    tg_bias bias;
+} tg_nn_feed_forward_config;
 
 typedef struct tg_nn_feed_forward {
     tg_nn_module module;
     /* the argument of `_make` */
     tg_feed_forward_kind kind;
-    /* the layers; gate is for TG_FEED_FORWARD_SWIGLU only */
+    /* the layers; TG_FEED_FORWARD_GELU has no gate */
     tg_nn_linear gate, up, down;
 } tg_nn_feed_forward;
 
+TG_API tg_nn_feed_forward_config tg_nn_feed_forward_config_default(void);
+
 /* Adds the Linears of a kind, from `width` to `hidden` channels (gate and up) and back (down). */
 TG_API tg_nn_feed_forward tg_nn_feed_forward_make(tg_params *params, const char *name, int64_t width, int64_t hidden,
-                                                  tg_feed_forward_kind kind);
+                                                  tg_feed_forward_kind kind, const tg_nn_feed_forward_config *config);
 
 /* Applies the network to each position by itself: x (..,width) -> (..,width). */
 TG_API tg_tensor *tg_nn_feed_forward_forward(tg_tape *tape, const tg_nn_feed_forward *feed_forward, tg_tensor *x);
@@ -474,6 +577,16 @@ typedef struct tg_nn_transformer_block_config {
     tg_config_mark mark;
     /* the probability of dropout in both residual branches, in [0,1]; default 0 */
     double dropout;
+    /* the kind of the norms, and their eps; default TG_NORM_LAYER and 1e-5 */
+    tg_norm_kind norm;
+    double eps;
+    /* whether the result of each half has a norm of its own before the dropout, as in Gemma 3; default false */
+    bool norm_after;
+    /* the feed-forward network: its number of hidden channels, its kind, and whether it has biases; default 0 (4
+     * `width`), TG_FEED_FORWARD_GELU and TG_BIAS_OF_KIND */
+    int64_t hidden;
+    tg_feed_forward_kind feed_forward;
+    tg_bias feed_forward_bias;
     /* the options of the attention; default tg_nn_multihead_attention_config_default(), but with TG_ATTENTION_SEPARATE,
      * is_causal true and bias false */
     tg_nn_multihead_attention_config attention;
@@ -481,24 +594,24 @@ typedef struct tg_nn_transformer_block_config {
 
 typedef struct tg_nn_transformer_block {
     tg_nn_module module;
-    /* the two halves, the norm before each, and the dropout after each */
+    /* the two halves, the norms before and after each, and the dropout after each */
     tg_nn_multihead_attention attention;
     tg_nn_feed_forward feed_forward;
-    tg_nn_layer_norm norm1, norm2;
+    tg_nn_norm norm1, norm2, norm1_after, norm2_after;
     double dropout;
 } tg_nn_transformer_block;
 
 TG_API tg_nn_transformer_block_config tg_nn_transformer_block_config_default(void);
 
-/* Adds a transformer block as in GPT-2 and in the book, with a norm before each half (Xiong et al. 2020):
- * "<name>.att", "<name>.ff" with 4 width hidden channels and GELU, "<name>.norm1" and "<name>.norm2", in this order.
- * The parameters of the norms are "scale" and "shift", as in the book. */
+/* Adds a transformer block with a norm before each half (Xiong et al. 2020), by default that of GPT-2 and of the book:
+ * "<name>.att", "<name>.ff", "<name>.norm1" and "<name>.norm2", in this order, and with norm_after "<name>.norm1_after"
+ * and "<name>.norm2_after". */
 TG_API tg_nn_transformer_block tg_nn_transformer_block_make(tg_params *params, const char *name, int64_t width,
                                                             int64_t heads,
                                                             const tg_nn_transformer_block_config *config);
 
-/* x += dropout(att(norm1(x))), then x += dropout(ff(norm2(x))): x (B,T,width) -> (B,T,width). The config goes to the
- * attention. A span around the call saves memory: tg_activation_checkpoint_begin. */
+/* x += dropout(norm1_after(att(norm1(x)))), then the same with ff and the other norms: x (B,T,width) -> (B,T,width).
+ * The config goes to the attention. A span around the call saves memory: tg_activation_checkpoint_begin. */
 TG_API tg_tensor *tg_nn_transformer_block_forward(tg_tape *tape, const tg_nn_transformer_block *block, tg_tensor *x,
                                                   const tg_nn_multihead_attention_forward_config *config);
 

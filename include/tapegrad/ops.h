@@ -563,7 +563,7 @@ TG_API tg_tensor *tg_log_softmax(tg_tape *tape, tg_tensor *x, int axis);
 TG_API tg_tensor *tg_layer_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps);
 
 /* x / sqrt(mean(x^2) + eps) * weight over the last axis (Zhang and Sennrich 2019): x (..,C), weight (C) -> (..,C).
- * VALUE unless eps > 0. */
+ * The weight is optional: NULL is 1. VALUE unless eps > 0. */
 TG_API tg_tensor *tg_rms_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, double eps);
 
 /* In training, each value becomes 0 with probability p, and is divided by 1 - p otherwise. In evaluation, and for p =

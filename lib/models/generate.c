@@ -220,8 +220,8 @@ static bool start(generation *g)
     g->running = g->config->max_new_tokens > 0 ? g->text_count : 0;
     if (g->config->use_cache && g->running > 0) {
         int64_t positions = (int64_t)length < c->context ? (int64_t)length : c->context;
-        g->cache =
-            tg_kv_cache_new(tg_gpt_dtype(g->model), c->layers, g->text_count, c->heads, positions, c->width, &error);
+        g->cache = tg_kv_cache_new(tg_gpt_dtype(g->model), c->layers, g->text_count, c->heads, positions, c->width,
+                                   NULL, &error);
         return g->cache || tg_tape_fail(g->tape, error.code, g->call, "%s", error.text);
     }
     return true;

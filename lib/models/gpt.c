@@ -140,7 +140,7 @@ static void make(tg_gpt *model)
                                                c->context, c->width, &positions);
     }
     make_blocks(model, &positions);
-    model->final_norm = tg_make_layer_norm(params, "final_norm", c->width, NULL, "scale", "shift");
+    model->final_norm = tg_nn_norm_make(params, "final_norm", c->width, TG_NORM_LAYER, 1e-5);
     if (c->tied_head) {
         tg_tensor *weight = tg_params_add_alias(params, "out_head.weight", "tok_emb.weight");
         model->out_head = (tg_nn_linear){.module = {params, weight != NULL}, .weight = weight};
@@ -318,7 +318,7 @@ static tg_tensor *features_of(tg_tape *t, const tg_gpt *model, tg_tensor *ids, t
         attention.layer = i;
         x = forward_block(t, model, x, &attention);
     }
-    return tg_nn_layer_norm_forward(t, &model->final_norm, x);
+    return tg_nn_norm_forward(t, &model->final_norm, x);
 }
 
 /* Ends a pass: commits it to the cache, or removes everything that a failed pass has left. */

@@ -11,7 +11,7 @@ struct tg_gpt {
     tg_gpt_config config;
     tg_nn_embedding tok_emb;
     tg_nn_positional pos_emb; /* absolute positions, or relative ones that all blocks share; else not made */
-    tg_nn_layer_norm final_norm;
+    tg_nn_norm final_norm;
     tg_nn_linear out_head;
     bool has_own_head; /* whether tg_gpt_replace_head has made the head */
     tg_nn_transformer_block blocks[];

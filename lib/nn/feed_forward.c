@@ -1,27 +1,38 @@
 /* feed_forward: the network that a transformer block applies to each position separately.
  *
  *   gelu      down(gelu(up(x)))                 GPT-2, with the tanh form of GELU (Radford et al. 2019)
- *   swiglu    down(silu(gate(x)) up(x))         Shazeer 2020; without biases, as in Llama
+ *   swiglu    down(silu(gate(x)) up(x))         Shazeer 2020; Llama
+ *   geglu     down(gelu(gate(x)) up(x))         the same paper; Gemma, with the tanh form
  */
 #include "nn/module.h"
 #include "tape/tape.h"
 
+static const char mark[] = "tg_nn_feed_forward_config_default";
+
+tg_nn_feed_forward_config tg_nn_feed_forward_config_default(void)
+{
+    return (tg_nn_feed_forward_config){.mark = mark, .bias = TG_BIAS_OF_KIND};
+}
+
 tg_nn_feed_forward tg_nn_feed_forward_make(tg_params *params, const char *name, int64_t width, int64_t hidden,
-                                           tg_feed_forward_kind kind)
+                                           tg_feed_forward_kind kind, const tg_nn_feed_forward_config *config)
 {
     static const char call[] = "nn_feed_forward_make";
     tg_nn_feed_forward none = {.module = {params, false}}, made = {.kind = kind};
     tg_params_point point;
-    if (!tg_module_begin(params, call, name, NULL, NULL, &point)) {
+    if (!tg_module_begin(params, call, name, config, mark, &point)) {
         return none;
     }
-    if (kind != TG_FEED_FORWARD_GELU && kind != TG_FEED_FORWARD_SWIGLU) {
+    if ((unsigned)kind > TG_FEED_FORWARD_GEGLU) {
         tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has kind %d, which does not exist", call, name, (int)kind);
         return none;
     }
-    bool is_gated = kind == TG_FEED_FORWARD_SWIGLU;
+    bool is_gated = kind != TG_FEED_FORWARD_GELU;
     char up[TG_NAME_SIZE], gate[TG_NAME_SIZE], down[TG_NAME_SIZE];
-    tg_bias bias = is_gated ? TG_NO_BIAS : TG_BIAS;
+    tg_bias bias = config ? config->bias : TG_BIAS_OF_KIND;
+    if (bias == TG_BIAS_OF_KIND) {
+        bias = is_gated ? TG_NO_BIAS : TG_BIAS;
+    }
     if (is_gated) {
         made.gate = tg_nn_linear_make(params, tg_module_name(params, name, "fc1", gate), width, hidden, bias);
     }
@@ -54,7 +65,9 @@ tg_tensor *tg_nn_feed_forward_forward(tg_tape *t, const tg_nn_feed_forward *f, t
     if (f->kind == TG_FEED_FORWARD_GELU) {
         y = tg_gelu_tanh(t, tg_nn_linear_forward(t, &f->up, x));
     } else {
-        tg_tensor *gate = tg_silu(t, tg_nn_linear_forward(t, &f->gate, x)), *up = tg_nn_linear_forward(t, &f->up, x);
+        tg_tensor *gate = tg_nn_linear_forward(t, &f->gate, x);
+        gate = f->kind == TG_FEED_FORWARD_SWIGLU ? tg_silu(t, gate) : tg_gelu_tanh(t, gate);
+        tg_tensor *up = tg_nn_linear_forward(t, &f->up, x);
         y = gate && up && check_widths(t, gate, up) ? tg_mul(t, gate, up) : NULL;
     }
     return tg_tape_end(t, &point, tg_nn_linear_forward(t, &f->down, y));

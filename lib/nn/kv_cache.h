@@ -7,16 +7,18 @@
 
 #include "tensor/tensor.h"
 
+typedef struct tg_kv_layer {
+    tg_tensor *keys, *values; /* (B,H,rows,D) */
+    int64_t window;           /* the number of positions that a query sees; 0: all */
+    int64_t first;            /* the position of the first row; the rows up to the cache's length are committed */
+    int64_t pending;          /* the number of positions written since the last commit */
+} tg_kv_layer;
+
 struct tg_kv_cache {
     int64_t layers, context;
-    int64_t length;      /* committed positions, complete in every layer */
-    int64_t *pending;    /* one per layer: the number of positions written since the last commit */
-    tg_tensor *values[]; /* of layer l: keys at 2 l, values at 2 l + 1, each (B,H,context,D) */
+    int64_t length; /* committed positions, complete in every layer */
+    tg_kv_layer layer[];
 };
-
-/* Writes new keys and values (B,H,T,D) to a layer, after the committed positions, and replaces *keys and *values by
- * views of all its positions. False after an error, which is in the tape. */
-bool tg_kv_cache_extend(tg_tape *tape, tg_kv_cache *cache, int64_t layer, tg_tensor **keys, tg_tensor **values);
 
 /* Drops the positions that were written since the last commit. */
 void tg_kv_cache_abandon(tg_kv_cache *cache);
@@ -25,5 +27,8 @@ void tg_kv_cache_abandon(tg_kv_cache *cache);
  * restore it. A NULL cache, or a layer that it does not have, is 0. */
 int64_t tg_kv_cache_pending(const tg_kv_cache *cache, int64_t layer);
 void tg_kv_cache_set_pending(tg_kv_cache *cache, int64_t layer, int64_t positions);
+
+/* Returns the window of a layer; 0 for none, and as above. */
+int64_t tg_kv_cache_window(const tg_kv_cache *cache, int64_t layer);
 
 #endif

@@ -41,11 +41,6 @@ bool tg_module_is_ready(tg_tape *tape, const char *call, const void *module);
  * that was not made, and while there is an error. */
 tg_error *tg_module_error(const char *call, const void *module);
 
-/* Adds a layer norm whose parameters are "<name>.<weight_name>" and "<name>.<bias_name>". */
-tg_nn_layer_norm tg_make_layer_norm(tg_params *params, const char *name, int64_t width,
-                                    const tg_nn_layer_norm_config *config, const char *weight_name,
-                                    const char *bias_name);
-
 /* Multiplies two sizes of a module. If no tensor can have so many rows, sets the error "<call>: '<name>' has <what>
  * <size>; <factor> times that is more than 2^63 - 1" and returns false. */
 bool tg_module_multiply(tg_params *params, const char *call, const char *name, const char *what, int64_t size,

@@ -75,9 +75,16 @@ USE_MODULE(nn_embedding_bag, "new", 4, 4)
 USE_MODULE(nn_conv1d, "new", 4, 4, 2)
 USE_MODULE(nn_layer_norm, "new", 4)
 USE_MODULE(nn_rms_norm, "new", 4)
+USE_MODULE(nn_feed_forward, "new", 4, 8, TG_FEED_FORWARD_SWIGLU)
 USE_MODULE(nn_positional, "new", TG_POSITION_ROTARY, 4, 4)
 USE_MODULE(nn_multihead_attention, "new", 4, 4, 2)
 USE_MODULE(nn_transformer_block, "new", 4, 2)
+
+USE(kv_cache)
+{
+    tg_error_clear(&w->error);
+    tg_kv_cache_free(tg_kv_cache_new(TG_F32, 2, 1, 2, 4, 4, GIVEN(kv_cache), &w->error));
+}
 
 USE(tape)
 {
@@ -411,7 +418,8 @@ typedef struct config_entry {
 /* clang-format off */
 #define EACH_CONFIG(X) \
     X(sgd) X(adam) X(adamw) X(sparse_adam) X(adagrad) X(rmsprop) X(lion) X(schedule) X(nn_embedding) \
-    X(nn_embedding_bag) X(nn_layer_norm) X(nn_rms_norm) X(nn_positional) X(nn_multihead_attention) \
+    X(nn_embedding_bag) X(nn_layer_norm) X(nn_rms_norm) X(nn_feed_forward) X(kv_cache) X(nn_positional) \
+    X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
     X(nn_transformer_decoder_layer_forward) X(tape) X(graph) X(backward) X(grad) X(hvp) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
@@ -590,6 +598,7 @@ typedef struct list_entry {
 /* clang-format on */
 
 static const list_entry lists[] = {
+    LIST(kv_cache, windows, window_count),
     LIST(words, special, special_count),
     LIST(params_save, metadata, metadata_count),
     LIST(gradcheck, rows_without_gradient, row_count),

@@ -47,6 +47,7 @@ typedef struct world {
     tg_nn_feed_forward feed_forward;
     tg_nn_layer_norm layer_norm;
     tg_nn_rms_norm rms_norm;
+    tg_nn_norm norm;
     tg_nn_multihead_attention attention;
     tg_nn_positional positional;
     tg_nn_transformer_block block;
@@ -137,9 +138,10 @@ static void make_modules(world *w)
     w->gru = tg_nn_gru_make(w->params, "gru", 4, 4, NULL);
     w->lstm = tg_nn_lstm_make(w->params, "lstm", 4, 4, NULL);
     w->conv = tg_nn_conv1d_make(w->params, "conv", 4, 4, 2, NULL);
-    w->feed_forward = tg_nn_feed_forward_make(w->params, "ff", 4, 8, TG_FEED_FORWARD_GELU);
+    w->feed_forward = tg_nn_feed_forward_make(w->params, "ff", 4, 8, TG_FEED_FORWARD_GELU, NULL);
     w->layer_norm = tg_nn_layer_norm_make(w->params, "ln", 4, NULL);
     w->rms_norm = tg_nn_rms_norm_make(w->params, "rms", 4, NULL);
+    w->norm = tg_nn_norm_make(w->params, "norm", 4, TG_NORM_LAYER, 1e-5);
     w->attention = tg_nn_multihead_attention_make(w->params, "att", 4, 4, 2, NULL);
     w->positional = tg_nn_positional_make(w->params, "pos", TG_POSITION_LEARNED, 8, 4, &positions);
     w->block = tg_nn_transformer_block_make(w->params, "block", 4, 2, NULL);
@@ -172,7 +174,7 @@ static void make_data(world *w)
     w->json = tg_json_document_open("null_calls.json", NULL);
     assert_non_null(w->json);
     w->words = tg_words_new(w->text, strlen(w->text), NULL, NULL);
-    w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL);
+    w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL, NULL);
     w->named = (tg_named_tensor){.name = "x", .tensor = w->x};
     w->part = tg_checkpoint_integer("step", &w->step);
     w->folder = tg_checkpoint_folder_open("null_calls.checkpoints", NULL, NULL);

@@ -575,7 +575,9 @@ ADDS(make_bag, tg_nn_embedding_bag m = tg_nn_embedding_bag_make(w->params, "new"
 ADDS(make_linear, tg_nn_linear m = tg_nn_linear_make(w->params, "new", 3, 4, TG_BIAS), m.module.is_made)
 ADDS(make_layer_norm, tg_nn_layer_norm m = tg_nn_layer_norm_make(w->params, "new", 4, NULL), m.module.is_made)
 ADDS(make_rms_norm, tg_nn_rms_norm m = tg_nn_rms_norm_make(w->params, "new", 4, NULL), m.module.is_made)
-ADDS(make_feed_forward, tg_nn_feed_forward m = tg_nn_feed_forward_make(w->params, "new", 4, 8, TG_FEED_FORWARD_SWIGLU),
+ADDS(make_norm, tg_nn_norm m = tg_nn_norm_make(w->params, "new", 4, TG_NORM_LAYER, 1e-5), m.module.is_made)
+ADDS(make_feed_forward,
+     tg_nn_feed_forward m = tg_nn_feed_forward_make(w->params, "new", 4, 8, TG_FEED_FORWARD_SWIGLU, NULL),
      m.module.is_made)
 ADDS(make_attention, tg_nn_multihead_attention m = tg_nn_multihead_attention_make(w->params, "new", 4, 4, 2, NULL),
      m.module.is_made)
@@ -856,7 +858,7 @@ static bool load_bytes(world *w)
 
 static bool new_cache(world *w)
 {
-    tg_kv_cache *cache = tg_kv_cache_new(TG_F32, 2, 1, 2, 6, 4, &w->error);
+    tg_kv_cache *cache = tg_kv_cache_new(TG_F32, 2, 1, 2, 6, 4, NULL, &w->error);
     tg_kv_cache_free(cache);
     return cache;
 }
@@ -1053,6 +1055,7 @@ static const sweep sweeps[] = {
     {"tg_nn_linear_make", make_linear, NULL},
     {"tg_nn_layer_norm_make", make_layer_norm, NULL},
     {"tg_nn_rms_norm_make", make_rms_norm, NULL},
+    {"tg_nn_norm_make", make_norm, NULL},
     {"tg_nn_feed_forward_make", make_feed_forward, NULL},
     {"tg_nn_multihead_attention_make", make_attention, NULL},
     {"tg_nn_transformer_block_make", make_block, NULL},

@@ -28,7 +28,7 @@ static generation generation_new(tg_run *shared_run, tg_gpt *model, int64_t text
     const tg_gpt_config *c = tg_gpt_get_config(model);
     generation g = {
         .shared_run = shared_run, .tape = bench_must(tg_tape_new(shared_run, NULL)), .model = model, .texts = texts};
-    g.cache = bench_must(tg_kv_cache_new(TG_F32, c->layers, texts, c->heads, c->context, c->width, NULL));
+    g.cache = bench_must(tg_kv_cache_new(TG_F32, c->layers, texts, c->heads, c->context, c->width, NULL, NULL));
     g.ids = bench_must(tg_tensor_new_full(TG_I32, TG_SHAPE(texts, 1), 42, NULL));
     tg_tape_set_recording(g.tape, false);
     tg_tape_set_training(g.tape, false);

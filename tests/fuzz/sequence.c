@@ -422,8 +422,9 @@ static void begin(program *p)
     p->linear = tg_nn_linear_make(p->params, "linear", 4, 4, TG_BIAS);
     p->layer_norm = tg_nn_layer_norm_make(p->params, "layer_norm", 4, NULL);
     p->rms_norm = tg_nn_rms_norm_make(p->params, "rms_norm", 4, NULL);
+    p->norm = tg_nn_norm_make(p->params, "norm", 4, TG_NORM_RMS_PLUS_ONE, 1e-6);
     p->multihead_attention = tg_nn_multihead_attention_make(p->params, "attention", 4, 4, 2, NULL);
-    p->feed_forward = tg_nn_feed_forward_make(p->params, "ff", 4, 8, TG_FEED_FORWARD_GELU);
+    p->feed_forward = tg_nn_feed_forward_make(p->params, "ff", 4, 8, TG_FEED_FORWARD_GELU, NULL);
     p->transformer_block = tg_nn_transformer_block_make(p->params, "block", 4, 2, NULL);
     tg_gpt_config model = tg_gpt_config_default();
     model.vocabulary = 5;
@@ -443,7 +444,7 @@ static void begin(program *p)
                : objects / 4 % 4 == 1 ? tg_sgd_new(p->params, &momentum)
                : objects / 4 % 4 == 2 ? tg_adamw_new(p->params, &adamw)
                                       : tg_sparse_adam_new(p->params, NULL);
-    p->cache = tg_kv_cache_new(drawn & 4 ? TG_F64 : TG_F32, model.layers, 1, 2, 6, 4, NULL);
+    p->cache = tg_kv_cache_new(drawn & 4 ? TG_F64 : TG_F32, model.layers, 1, 2, 6, 4, NULL, NULL);
     fuzz_require(p->cache && p->file && tg_params_error(p->params)->code == TG_OK, "the program cannot begin: %s",
                  tg_params_error(p->params)->text);
     int64_t sizes[] = {2, 3, 4};

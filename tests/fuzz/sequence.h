@@ -50,6 +50,8 @@ typedef struct program {
     tg_nn_linear linear;
     tg_nn_layer_norm layer_norm;
     tg_nn_rms_norm rms_norm;
+    tg_nn_norm norm;
+    tg_tensor *slots[2];
     tg_nn_multihead_attention multihead_attention;
     tg_nn_feed_forward feed_forward;
     tg_nn_transformer_block transformer_block;
@@ -97,6 +99,7 @@ tg_axes draw_order(program *p, const tg_tensor *x); /* usually an order of the a
 const char *draw_name(program *p);
 tg_rng *draw_rng(program *p);
 tg_kv_cache *draw_cache(program *p);
+tg_tensor **draw_slot(program *p, int slot);
 
 const tg_embedding_config *draw_tg_embedding_config(program *p);
 const tg_embedding_bag_config *draw_tg_embedding_bag_config(program *p);
@@ -120,6 +123,8 @@ const tg_nn_embedding_bag_config *draw_tg_nn_embedding_bag_config(program *p);
 const tg_nn_positional_config *draw_tg_nn_positional_config(program *p);
 const tg_nn_layer_norm_config *draw_tg_nn_layer_norm_config(program *p);
 const tg_nn_rms_norm_config *draw_tg_nn_rms_norm_config(program *p);
+const tg_kv_cache_config *draw_tg_kv_cache_config(program *p);
+const tg_nn_feed_forward_config *draw_tg_nn_feed_forward_config(program *p);
 const tg_nn_multihead_attention_config *draw_tg_nn_multihead_attention_config(program *p);
 const tg_nn_multihead_attention_forward_config *draw_tg_nn_multihead_attention_forward_config(program *p);
 const tg_nn_transformer_block_config *draw_tg_nn_transformer_block_config(program *p);

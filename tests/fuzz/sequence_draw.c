@@ -279,6 +279,13 @@ tg_kv_cache *draw_cache(program *p)
     return byte(p) % 4 == 0 ? NULL : p->cache;
 }
 
+/* A tensor that the call may replace. */
+tg_tensor **draw_slot(program *p, int slot)
+{
+    p->slots[slot] = draw_tensor(p, TG_F32);
+    return &p->slots[slot];
+}
+
 /* ---- configs ---- */
 
 /* A function that returns NULL, the default config with some fields drawn, or, rarely, a config without a mark. Fields
@@ -354,17 +361,25 @@ CONFIG(tg_nn_positional_config, c->heads = 2;
                FIELD(position_buckets, draw_integer(p) % 64) WHOLE(max_relative_positions)
                    FIELD(distances, p->embedding.weight) FIELD(distances_norm, &p->layer_norm))
 CONFIG(tg_nn_layer_norm_config, BITS REAL(eps))
-CONFIG(tg_nn_rms_norm_config, BITS REAL(eps))
+CONFIG(tg_nn_rms_norm_config, BITS REAL(eps) FLAG(plus_one) FLAG(no_weight))
+static const int64_t windows[] = {2, 0, 1};
+CONFIG(tg_kv_cache_config, BITS FIELD(windows, windows) FIELD(window_count, draw_integer(p) % 3 + 1))
+CONFIG(tg_nn_feed_forward_config, BITS CHOICE(bias, tg_bias))
 CONFIG(tg_nn_multihead_attention_config,
        BITS CHOICE(layout, tg_attention_layout) FLAG(bias) FLAG(is_causal) REAL(dropout)
-           FIELD(positional, &p->positional_of_attention) CHOICE(path, tg_attention_path))
+           FIELD(positional, &p->positional_of_attention) CHOICE(path, tg_attention_path) WHOLE(key_heads)
+               WHOLE(head_width) FLAG(out_bias) CHOICE(query_key_norm, tg_norm_kind) REAL(query_key_eps) REAL(scale)
+                   WHOLE(window))
 CONFIG(tg_nn_multihead_attention_forward_config,
        BITS FIELD(memory, draw_tensor(p, TG_F32)) FIELD(cache, p->cache) WHOLE(layer) FIELD(key, draw_tensor(p, TG_F32))
            FIELD(value, draw_tensor(p, TG_F32)) FIELD(lengths, draw_tensor(p, TG_I32))
-               FIELD(key_mask, draw_tensor(p, TG_U8)))
-CONFIG(tg_nn_transformer_block_config, BITS REAL(dropout) FIELD(attention.positional, &p->positional_of_attention)
-                                           REAL(attention.dropout) CHOICE(attention.path, tg_attention_path)
-                                               FLAG(attention.is_causal) CHOICE(attention.layout, tg_attention_layout))
+               FIELD(key_mask, draw_tensor(p, TG_U8)) FIELD(positions, draw_tensor(p, TG_I32))
+                   FIELD(first_keys, draw_tensor(p, TG_I32)))
+CONFIG(tg_nn_transformer_block_config,
+       BITS REAL(dropout) FIELD(attention.positional, &p->positional_of_attention) REAL(attention.dropout)
+           CHOICE(attention.path, tg_attention_path) FLAG(attention.is_causal)
+               CHOICE(attention.layout, tg_attention_layout) CHOICE(norm, tg_norm_kind) REAL(eps) FLAG(norm_after)
+                   WHOLE(hidden) CHOICE(feed_forward, tg_feed_forward_kind) CHOICE(feed_forward_bias, tg_bias))
 CONFIG(tg_gpt_config, c->vocabulary = 5; c->context = 6; c->width = 4; c->heads = 2; c->layers = 1;
        BITS WHOLE(context) REAL(dropout) CHOICE(position, tg_position) FLAG(tied_head) CHOICE(path, tg_attention_path)
            WHOLE(layers) WHOLE(heads) CHOICE(init, tg_gpt_init) FLAG(qkv_bias) WHOLE(vocabulary))

@@ -141,7 +141,7 @@ static void test_passes_without_spans(void **state)
             tg_pool_trim(t->pool);
             tg_tape_set_training(t, trains);
             tg_tape_set_recording(t, records);
-            tg_kv_cache *cache = records ? NULL : tg_kv_cache_new(TG_F32, 2, B, 3, T, WIDTH, NULL);
+            tg_kv_cache *cache = records ? NULL : tg_kv_cache_new(TG_F32, 2, B, 3, T, WIDTH, NULL, NULL);
             logits[i] = tg_gpt_forward(t, m[i].model, m[i].inputs, cache);
             assert_non_null(logits[i]);
             idle[i] = tape_stats_of(t).idle_bytes;

@@ -15,11 +15,12 @@ typedef struct fixture {
     tg_params *params;
     tg_tape *tape;
     tg_tensor *x, *row, *permuted; /* (B,T,C), (C) and (C,T,B): leaves */
-    tg_tensor *ids;
-    tg_kv_cache *cache;
+    tg_tensor *rows;               /* (B,1,T,C / HEADS): keys of the cache with windows */
+    tg_tensor *ids, *first_keys;
+    tg_kv_cache *cache, *windowed;
     tg_nn_positional positional;
     tg_nn_multihead_attention attention, elementary;
-    tg_nn_transformer_block block;
+    tg_nn_transformer_block block, modern;
     tg_nn_feed_forward gated;
     tg_gpt *model;
 } fixture;
@@ -46,7 +47,14 @@ static void make_modules(fixture *f, tg_position kind)
     f->attention = tg_nn_multihead_attention_make(f->params, "attention", C, C, HEADS, &block.attention);
     block.attention.path = TG_ATTENTION_ELEMENTARY;
     f->elementary = tg_nn_multihead_attention_make(f->params, "elementary", C, C, HEADS, &block.attention);
-    f->gated = tg_nn_feed_forward_make(f->params, "gated", C, C, TG_FEED_FORWARD_SWIGLU);
+    tg_nn_transformer_block_config modern = tg_nn_transformer_block_config_default();
+    modern.norm = modern.attention.query_key_norm = TG_NORM_RMS_PLUS_ONE;
+    modern.norm_after = true;
+    modern.feed_forward = TG_FEED_FORWARD_GEGLU;
+    modern.attention.key_heads = 1;
+    modern.attention.window = 1;
+    f->modern = tg_nn_transformer_block_make(f->params, "modern", C, HEADS, &modern);
+    f->gated = tg_nn_feed_forward_make(f->params, "gated", C, C, TG_FEED_FORWARD_SWIGLU, NULL);
     tg_gpt_config config = tg_gpt_config_default();
     config.vocabulary = V;
     config.context = 2 * T;
@@ -67,8 +75,14 @@ static fixture fixture_make(tg_position kind)
     f.x = drawn_leaf(tg_run_rng(f.run), TG_SHAPE(B, T, C));
     f.row = drawn_leaf(tg_run_rng(f.run), TG_SHAPE(C));
     f.permuted = drawn_leaf(tg_run_rng(f.run), TG_SHAPE(C, T, B));
+    f.rows = drawn_leaf(tg_run_rng(f.run), TG_SHAPE(B, 1, T, C / HEADS));
     f.ids = tensor_i32(TG_SHAPE(B, T), (int32_t[]){1, 5, 3, 0, 10, 1});
-    f.cache = tg_kv_cache_new(TG_F32, 2, B, HEADS, 2 * T, C, NULL);
+    f.cache = tg_kv_cache_new(TG_F32, 2, B, HEADS, 2 * T, C, NULL, NULL);
+    f.first_keys = tensor_i32(TG_SHAPE(T), (int32_t[]){0, 0, 1});
+    tg_kv_cache_config windows = tg_kv_cache_config_default();
+    windows.windows = &(const int64_t){1};
+    windows.window_count = 1;
+    f.windowed = tg_kv_cache_new(TG_F32, 1, B, 1, 2 * T, C / HEADS, &windows, NULL);
     make_modules(&f, kind);
     return f;
 }
@@ -77,8 +91,11 @@ static void fixture_free(fixture *f)
 {
     tg_gpt_free(f->model);
     tg_kv_cache_free(f->cache);
+    tg_kv_cache_free(f->windowed);
     tg_release(f->ids);
+    tg_release(f->first_keys);
     tg_release(f->permuted);
+    tg_release(f->rows);
     tg_release(f->row);
     tg_release(f->x);
     tg_tape_free(f->tape);
@@ -125,6 +142,34 @@ static tg_tensor *block_with_cache(fixture *f)
 static tg_tensor *block(fixture *f)
 {
     return tg_nn_transformer_block_forward(f->tape, &f->block, f->x, NULL);
+}
+
+/* A pass that is longer than what the cache keeps. */
+static tg_tensor *modern_with_cache(fixture *f)
+{
+    tg_nn_multihead_attention_forward_config config = tg_nn_multihead_attention_forward_config_default();
+    config.cache = f->windowed;
+    config.first_keys = f->first_keys;
+    tg_tape_set_recording(f->tape, false);
+    tg_tensor *y = tg_nn_transformer_block_forward(f->tape, &f->modern, f->x, &config);
+    tg_tape_set_recording(f->tape, true);
+    return y;
+}
+
+/* More positions than the cache keeps, which are joined; after a failure keys and values are unchanged. */
+static tg_tensor *append(fixture *f)
+{
+    tg_tensor *keys = f->rows, *values = f->rows;
+    tg_tape_set_recording(f->tape, false);
+    bool is_done = tg_kv_cache_append(f->tape, f->windowed, 0, &keys, &values);
+    tg_tape_set_recording(f->tape, true);
+    assert_true(is_done || (keys == f->rows && values == f->rows));
+    return is_done ? values : NULL;
+}
+
+static tg_tensor *modern(fixture *f)
+{
+    return tg_nn_transformer_block_forward(f->tape, &f->modern, f->x, NULL);
 }
 
 static tg_tensor *gated(fixture *f)
@@ -188,6 +233,9 @@ static const struct {
     {"attention with memory", attend_with_memory},
     {"block with cache", block_with_cache},
     {"block", block},
+    {"tg_kv_cache_append", append},
+    {"modern block", modern},
+    {"modern block with cache", modern_with_cache},
     {"gated", gated},
     {"gpt", gpt},
     {"gpt with cache", gpt_with_cache},
@@ -204,7 +252,7 @@ static const struct {
 typedef struct observed {
     tape_stats stats;
     tg_rng rng;
-    int64_t pending[2];
+    int64_t pending[3];
 } observed;
 
 static observed observe(const fixture *f)
@@ -217,6 +265,7 @@ static observed observe(const fixture *f)
     for (int layer = 0; layer < 2; layer++) {
         now.pending[layer] = tg_kv_cache_pending(f->cache, layer);
     }
+    now.pending[2] = tg_kv_cache_pending(f->windowed, 0);
     return now;
 }
 

@@ -31,6 +31,22 @@ static tg_tensor *call_attention(tg_tape *t, tg_tensor *const *in, int count, vo
     return tg_nn_multihead_attention_forward(t, attention, in[0], NULL);
 }
 
+/* Rotary positions of two texts in a row, and of a text after two positions of padding. */
+static tg_tensor *call_packed_attention(tg_tape *t, tg_tensor *const *in, int count, void *attention)
+{
+    (void)count;
+    tg_nn_multihead_attention_forward_config config = tg_nn_multihead_attention_forward_config_default();
+    config.positions = tg_constant_i32(t, TG_SHAPE(2, 5), (const int32_t[]){0, 1, 0, 1, 2, 0, 0, 0, 1, 2});
+    config.first_keys = tg_constant_i32(t, TG_SHAPE(2, 5), (const int32_t[]){0, 0, 2, 2, 2, 2, 2, 2, 2, 2});
+    return tg_nn_multihead_attention_forward(t, attention, in[0], &config);
+}
+
+static tg_tensor *call_norm(tg_tape *t, tg_tensor *const *in, int count, void *norm)
+{
+    (void)count;
+    return tg_nn_norm_forward(t, norm, in[0]);
+}
+
 static tg_tensor *call_feed_forward(tg_tape *t, tg_tensor *const *in, int count, void *feed_forward)
 {
     (void)count;
@@ -106,6 +122,45 @@ static void test_attention(void **state)
     check_attention(3, 4, 2, &config);
 }
 
+/* Groups of heads, a width of heads of its own, norms, a scale, a window and positions. */
+static void test_attention_in_groups(void **state)
+{
+    (void)state;
+    tg_nn_positional_config rotary = tg_nn_positional_config_default();
+    rotary.heads = 4;
+    tg_nn_positional positions = tg_nn_positional_make(params, "positions", TG_POSITION_ROTARY, 5, 24, &rotary);
+    tg_nn_multihead_attention_config config = separate();
+    config.key_heads = 2;
+    config.head_width = 6;
+    config.out_bias = false;
+    config.query_key_norm = TG_NORM_RMS;
+    config.scale = 0.3;
+    config.window = 3;
+    config.positional = &positions;
+    tg_nn_multihead_attention attention = tg_nn_multihead_attention_make(params, "att", 3, 5, 4, &config);
+    assert_true(tg_shape_equal(tg_tensor_shape(attention.query.weight), TG_SHAPE(24, 3)));
+    assert_true(tg_shape_equal(tg_tensor_shape(attention.value.weight), TG_SHAPE(12, 3)));
+    assert_true(tg_shape_equal(tg_tensor_shape(attention.out.weight), TG_SHAPE(5, 24)));
+    check(call_packed_attention, &attention, 3);
+    attention.config.path = TG_ATTENTION_ELEMENTARY;
+    check(call_packed_attention, &attention, 3);
+}
+
+/* torch's layout has norms, a scale and a window, too. */
+static void test_attention_in_proj_with_norms(void **state)
+{
+    (void)state;
+    tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
+    config.is_causal = true;
+    config.query_key_norm = TG_NORM_LAYER;
+    config.scale = 0.3;
+    config.window = 2;
+    check_attention(6, 6, 3, &config);
+    assert_string_equal(tg_params_at(params, 4).name, "att.q_norm.scale");
+    assert_string_equal(tg_params_at(params, 7).name, "att.k_norm.shift");
+    assert_int_equal(tg_params_count(params), 8);
+}
+
 static void test_attention_in_both_directions(void **state)
 {
     (void)state;
@@ -165,16 +220,50 @@ static void test_deberta_separate(void **state)
 static void test_feed_forward(void **state)
 {
     (void)state;
-    tg_nn_feed_forward gelu = tg_nn_feed_forward_make(params, "ff", 3, 5, TG_FEED_FORWARD_GELU);
+    tg_nn_feed_forward gelu = tg_nn_feed_forward_make(params, "ff", 3, 5, TG_FEED_FORWARD_GELU, NULL);
     check(call_feed_forward, &gelu, 3);
 }
 
 static void test_swiglu(void **state)
 {
     (void)state;
-    tg_nn_feed_forward swiglu = tg_nn_feed_forward_make(params, "ff", 3, 5, TG_FEED_FORWARD_SWIGLU);
+    tg_nn_feed_forward swiglu = tg_nn_feed_forward_make(params, "ff", 3, 5, TG_FEED_FORWARD_SWIGLU, NULL);
     assert_string_equal(tg_params_at(params, 2).name, "ff.fc3.weight");
     check(call_feed_forward, &swiglu, 3);
+}
+
+/* Gated with biases, and GELU without. */
+static void test_biases_of_feed_forward(void **state)
+{
+    (void)state;
+    tg_nn_feed_forward_config config = tg_nn_feed_forward_config_default();
+    config.bias = TG_BIAS;
+    tg_nn_feed_forward geglu = tg_nn_feed_forward_make(params, "gate", 3, 5, TG_FEED_FORWARD_GEGLU, &config);
+    assert_string_equal(tg_params_at(params, 5).name, "gate.fc3.bias");
+    check(call_feed_forward, &geglu, 3);
+    config.bias = TG_NO_BIAS;
+    tg_nn_feed_forward gelu = tg_nn_feed_forward_make(params, "plain", 3, 5, TG_FEED_FORWARD_GELU, &config);
+    assert_string_equal(tg_params_at(params, 7).name, "plain.layers.2.weight");
+    assert_int_equal(tg_params_count(params), 8);
+    assert_non_null(gelu.up.weight);
+}
+
+static void test_block_with_norms_after(void **state)
+{
+    (void)state;
+    tg_nn_transformer_block_config config = tg_nn_transformer_block_config_default();
+    config.norm = TG_NORM_RMS_PLUS_ONE;
+    config.norm_after = true;
+    config.hidden = 5;
+    config.feed_forward = TG_FEED_FORWARD_GEGLU;
+    config.attention.query_key_norm = TG_NORM_RMS_PLUS_ONE;
+    tg_nn_transformer_block block = tg_nn_transformer_block_make(params, "block", 4, 2, &config);
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        tg_entry e = tg_params_at(params, i); /* a weight that is added to 1 starts as zeros */
+        assert_true(!strstr(e.name, "scale") || tg_tensor_value_at(e.tensor, 0) == 0);
+    }
+    assert_string_equal(tg_params_at(params, tg_params_count(params) - 1).name, "block.norm2_after.scale");
+    check(call_block, &block, 4);
 }
 
 static void test_block(void **state)
@@ -196,6 +285,36 @@ static void test_rmsnorm(void **state)
     config.eps = 1e-5;
     tg_nn_rms_norm norm = tg_nn_rms_norm_make(params, "norm", 11, &config);
     check(call_rmsnorm, &norm, 11);
+}
+
+static void test_kinds_of_norm(void **state)
+{
+    for (int kind = TG_NORM_NONE; kind <= TG_NORM_RMS_PLUS_ONE; kind++) {
+        tear_down(state);
+        set_up(state);
+        tg_nn_norm norm = tg_nn_norm_make(params, "norm", 11, (tg_norm_kind)kind, 1e-5);
+        assert_int_equal(!!norm.weight + !!norm.bias, kind == TG_NORM_NONE ? 0 : kind == TG_NORM_LAYER ? 2 : 1);
+        assert_true(!norm.weight || tg_tensor_value_at(norm.weight, 0) == (kind != TG_NORM_RMS_PLUS_ONE));
+        if (kind != TG_NORM_NONE) {
+            check(call_norm, &norm, 11);
+        }
+    }
+    tg_nn_norm none = tg_nn_norm_make(params, "none", 11, TG_NORM_NONE, TG_EPS_OF_DTYPE);
+    tg_tape *t = tg_tape_new(run, NULL);
+    tg_tensor *x = tg_constant_f64(t, TG_SHAPE(2), (const double[]){3, 4});
+    assert_ptr_equal(tg_nn_norm_forward(t, &none, x), x);
+    /* without a weight the factor is 1 */
+    tg_nn_rms_norm_config config = tg_nn_rms_norm_config_default();
+    config.no_weight = true;
+    int64_t count = tg_params_count(params);
+    for (int i = 0; i < 2; i++) {
+        config.plus_one = i == 1;
+        tg_nn_rms_norm bare = tg_nn_rms_norm_make(params, "bare", 2, &config);
+        assert_int_equal(tg_params_count(params), count);
+        assert_values(tg_nn_rms_norm_forward(t, &bare, x), (const double[]){3 / sqrt(12.5), 4 / sqrt(12.5)}, 2, 0,
+                      1e-15);
+    }
+    tg_tape_free(t);
 }
 
 /* ---- a whole GPT ---- */
@@ -318,9 +437,31 @@ static void refused_attention(int64_t in, int64_t out, int64_t heads, tg_attenti
     assert_true(!made.module.is_made && !made.out.weight && !made.in_proj_weight && !made.query.weight);
 }
 
+static void refused_heads(tg_attention_layout layout, int64_t key_heads, int64_t head_width, bool out_bias)
+{
+    tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
+    config.layout = layout;
+    config.key_heads = key_heads;
+    config.head_width = head_width;
+    config.out_bias = out_bias;
+    assert_false(tg_nn_multihead_attention_make(params, "a", 4, 4, 2, &config).module.is_made);
+}
+
+static void refused_scores(double scale, int64_t window, bool is_causal, tg_norm_kind norm, double eps)
+{
+    tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
+    config.scale = scale;
+    config.window = window;
+    config.is_causal = is_causal;
+    config.query_key_norm = norm;
+    config.query_key_eps = eps;
+    assert_false(tg_nn_multihead_attention_make(params, "a", 4, 4, 2, &config).module.is_made);
+}
+
 static void make_refused(int i)
 {
     tg_attention_layout separate_layout = TG_ATTENTION_SEPARATE;
+    tg_nn_feed_forward_config feed_forward = tg_nn_feed_forward_config_default();
     tg_nn_transformer_block_config block = tg_nn_transformer_block_config_default();
     tg_nn_rms_norm_config norm = tg_nn_rms_norm_config_default();
     switch (i) {
@@ -331,8 +472,8 @@ static void make_refused(int i)
     case 4: refused_attention(4, 0, 1, separate_layout, 0, 0); break;
     case 5: refused_attention(0, 4, 2, separate_layout, 0, 0); break;
     case 6: tg_nn_multihead_attention_make(params, NULL, 4, 4, 2, NULL); break;
-    case 7: tg_nn_feed_forward_make(params, "f", 4, 4, (tg_feed_forward_kind)7); break;
-    case 8: tg_nn_feed_forward_make(params, "f", 4, 0, TG_FEED_FORWARD_SWIGLU); break;
+    case 7: tg_nn_feed_forward_make(params, "f", 4, 4, (tg_feed_forward_kind)7, NULL); break;
+    case 8: tg_nn_feed_forward_make(params, "f", 4, 0, TG_FEED_FORWARD_SWIGLU, NULL); break;
     case 9:
         norm.eps = 1;
         tg_nn_rms_norm_make(params, "n", 0, &norm);
@@ -355,6 +496,37 @@ static void make_refused(int i)
         norm.eps = 0;
         tg_nn_rms_norm_make(params, "n", 3, &norm);
         break;
+    case 19: refused_heads(separate_layout, 3, 0, true); break;
+    case 20: refused_heads(separate_layout, -1, 0, true); break;
+    case 21: refused_heads(separate_layout, 4, 0, true); break;
+    case 22: refused_heads(separate_layout, 0, -2, true); break;
+    case 23: refused_heads(separate_layout, 0, INT64_MAX / 2 + 1, true); break;
+    case 24: refused_heads(TG_ATTENTION_IN_PROJ, 1, 0, true); break;
+    case 25: refused_heads(TG_ATTENTION_IN_PROJ, 0, 3, true); break;
+    case 26: refused_heads(TG_ATTENTION_IN_PROJ, 0, 0, false); break;
+    case 27: refused_scores(-2, 0, true, TG_NORM_NONE, 1e-6); break;
+    case 28: refused_scores((double)INFINITY, 0, true, TG_NORM_NONE, 1e-6); break;
+    case 29: refused_scores(1, -1, true, TG_NORM_NONE, 1e-6); break;
+    case 30: refused_scores(1, 1, false, TG_NORM_NONE, 1e-6); break;
+    case 31: refused_scores(1, 0, true, (tg_norm_kind)4, 1e-6); break;
+    case 32: refused_scores(1, 0, true, TG_NORM_RMS, 0); break;
+    case 33: tg_nn_norm_make(params, "n", 0, TG_NORM_NONE, 1); break;
+    case 34: tg_nn_norm_make(params, "n", 1, (tg_norm_kind)-1, 1); break;
+    case 35: tg_nn_norm_make(params, "n", 1, TG_NORM_LAYER, (double)NAN); break;
+    case 36:
+        feed_forward.bias = (tg_bias)3;
+        tg_nn_feed_forward_make(params, "f", 4, 4, TG_FEED_FORWARD_GELU, &feed_forward);
+        break;
+    case 37:
+        block.hidden = -1;
+        tg_nn_transformer_block_make(params, "b", 4, 2, &block);
+        break;
+    case 38:
+        block.norm_after = true;
+        block.norm = (tg_norm_kind)9;
+        tg_nn_transformer_block_make(params, "b", 4, 2, &block);
+        break;
+    case 39: tg_nn_linear_make(params, "l", 4, 4, TG_BIAS_OF_KIND); break;
     default: tg_nn_rms_norm_make(params, "n", 3, &(tg_nn_rms_norm_config){.eps = 1});
     }
 }
@@ -389,6 +561,31 @@ static void test_refuses(void **state)
                          "tg_nn_multihead_attention_config_default()"},
         {TG_ERROR_VALUE, "nn_multihead_attention_make: 'b.att' has 3 heads, which do not divide width 4"},
         {TG_ERROR_VALUE, "nn_rms_norm_make: 'n' has width 3 and eps 0;"},
+        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has 2 heads, 3 key heads, head width 2 and out_bias 1; key "
+                         "heads must divide the heads, the width be at least 1, and with TG_ATTENTION_IN_PROJ all must "
+                         "be as by default"},
+        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has 2 heads, -1 key heads,"},
+        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has 2 heads, 4 key heads,"},
+        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has 2 heads, 2 key heads, head width -2 "},
+        {TG_ERROR_SHAPE, "nn_multihead_attention_make: 'a' has head width 4611686018427387904; 2 times that is "},
+        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has 2 heads, 1 key heads,"},
+        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has 2 heads, 2 key heads, head width 3 "},
+        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has 2 heads, 2 key heads, head width 2 and out_bias 0;"},
+        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has scale -2 and window 0; the scale must be finite and at "
+                         "least 0, or TG_SCALE_OF_WIDTH, and the window at least 1, with is_causal, or 0"},
+        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has scale inf and window 0;"},
+        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has scale 1 and window -1;"},
+        {TG_ERROR_VALUE, "nn_multihead_attention_make: 'a' has scale 1 and window 1;"},
+        {TG_ERROR_VALUE, "nn_norm_make: 'a.q_norm' has kind 4, which does not exist; it must be 0 to 3"},
+        {TG_ERROR_VALUE, "nn_norm_make: 'a.q_norm' has width 2 and eps 0; width must be at least 1, eps above 0 or "
+                         "TG_EPS_OF_DTYPE"},
+        {TG_ERROR_VALUE, "nn_norm_make: 'n' has width 0 and eps 1;"},
+        {TG_ERROR_VALUE, "nn_norm_make: 'n' has kind -1,"},
+        {TG_ERROR_VALUE, "nn_norm_make: 'n' has width 1 and eps nan;"},
+        {TG_ERROR_VALUE, "nn_linear_make: bias 3 of 'f.layers.0'; it must be TG_BIAS or TG_NO_BIAS"},
+        {TG_ERROR_SHAPE, "nn_linear_make: 'b.ff.layers.0' has 4 inputs and -1 outputs;"},
+        {TG_ERROR_VALUE, "nn_norm_make: 'b.norm1' has kind 9,"},
+        {TG_ERROR_VALUE, "nn_linear_make: bias 2 of 'l'; it must be TG_BIAS or TG_NO_BIAS"},
         {TG_ERROR_VALUE, "nn_rms_norm_make: the config does not come from tg_nn_rms_norm_config_default()"},
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
@@ -487,6 +684,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_attention, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_attention_in_groups, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_attention_in_proj_with_norms, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_attention_in_both_directions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_attention_in_proj, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_attention_in_proj_causal, set_up, tear_down),
@@ -494,7 +693,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_deberta_separate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_feed_forward, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_swiglu, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_biases_of_feed_forward, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_block, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_block_with_norms_after, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_kinds_of_norm, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rmsnorm, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gpt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gpt_elementary, set_up, tear_down),

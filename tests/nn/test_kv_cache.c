@@ -3,9 +3,11 @@
 #include "support.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "models/gpt.h"
+#include "nn/kv_cache.h"
 
 #define CONTEXT 12
 #define LENGTH 9
@@ -47,7 +49,7 @@ static fixture fixture_make(tg_attention_path path, tg_dtype dtype)
     f.tape = tg_tape_new(f.run, NULL);
     tg_tape_set_recording(f.tape, false);
     f.ids = tensor_i32(TG_SHAPE(2, LENGTH), ids);
-    f.cache = tg_kv_cache_new(dtype, 2, 2, 3, CONTEXT, 12, NULL);
+    f.cache = tg_kv_cache_new(dtype, 2, 2, 3, CONTEXT, 12, NULL, NULL);
     assert_non_null(f.model);
     assert_non_null(f.cache);
     return f;
@@ -114,7 +116,7 @@ static void test_next_logits(void **state)
     fixture f = fixture_make(TG_ATTENTION_FUSED, TG_F64);
     tg_tensor *text = tensor_i32(TG_SHAPE(1, LENGTH), tg_tensor_data(f.ids));
     tg_tensor *whole = tg_select(f.tape, tg_gpt_forward(f.tape, f.model, text, NULL), 0, 0);
-    tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 2, 1, 3, CONTEXT, 12, NULL);
+    tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 2, 1, 3, CONTEXT, 12, NULL, NULL);
     const int64_t ends[] = {4, 5, LENGTH};
     for (int i = 0; i < 3; i++) {
         int64_t begin = tg_kv_cache_length(cache);
@@ -158,7 +160,7 @@ static layers layers_make(int count, int64_t in, int64_t context, tg_attention_l
     l.attention[0] = tg_nn_multihead_attention_make(l.params, "first", in, 6, 2, &config);
     l.attention[1] = tg_nn_multihead_attention_make(l.params, "second", 6, 6, 2, &config);
     assert_string_equal(tg_params_error(l.params)->text, "");
-    l.cache = tg_kv_cache_new(TG_F64, count, 1, 2, context, 6, NULL);
+    l.cache = tg_kv_cache_new(TG_F64, count, 1, 2, context, 6, NULL, NULL);
     assert_non_null(l.cache);
     return l;
 }
@@ -198,11 +200,12 @@ static void check_one_attention(int64_t in, tg_attention_layout layout)
         assert_int_equal(tg_kv_cache_length(l.cache), end);
     }
     assert_null(attend(&l, 0, between(t, x, 0, 1), l.cache, 0));
-    assert_tape_error(t, TG_ERROR_RANGE, "kv_cache: 1 positions after 7; the capacity is 7");
+    assert_tape_error(t, TG_ERROR_RANGE, "kv_cache_append: 1 positions after 7; the capacity is 7");
     for (int64_t layer = -1; layer < 2; layer += 2) {
         assert_null(attend(&l, 0, x, l.cache, layer));
         assert_tape_error(t, TG_ERROR_RANGE,
-                          layer < 0 ? "kv_cache: layer -1 is outside [0,1)" : "kv_cache: layer 1 is outside [0,1)");
+                          layer < 0 ? "kv_cache_append: layer -1 is outside [0,1)"
+                                    : "kv_cache_append: layer 1 is outside [0,1)");
     }
     assert_null(attend(&l, 0, NULL, l.cache, 0));
     assert_tape_error(t, TG_ERROR_STATE, "nn_multihead_attention_forward: argument 'x' is NULL");
@@ -308,6 +311,227 @@ static void test_failed_pass_is_overwritten(void **state)
     layers_free(&l);
 }
 
+/* ---- windows, and attention of one's own ---- */
+
+static tg_kv_cache *cache_with_windows(int64_t count_of_layers, int64_t context, const int64_t *windows, int64_t count,
+                                       tg_error *error)
+{
+    tg_kv_cache_config config = tg_kv_cache_config_default();
+    config.windows = windows;
+    config.window_count = count;
+    return tg_kv_cache_new(TG_F64, count_of_layers, 1, 2, context, 6, &config, error);
+}
+
+/* The windows are repeated. A layer has rows for twice its window, and never for more than the context. */
+static void test_rows_of_windows(void **state)
+{
+    (void)state;
+    const int64_t windows[] = {3, 0, 6, 7, 12, 1000000}, rows[] = {6, 12, 12, 12, 12, 12};
+    tg_kv_cache *cache = cache_with_windows(8, 12, windows, 6, NULL);
+    for (int64_t i = 0; i < 8; i++) {
+        const tg_kv_layer *layer = &cache->layer[i];
+        assert_int_equal(layer->window, windows[i % 6]);
+        assert_true(tg_shape_equal(tg_tensor_shape(layer->keys), TG_SHAPE(1, 2, rows[i % 6], 3)));
+        assert_true(tg_shape_equal(tg_tensor_shape(layer->values), TG_SHAPE(1, 2, rows[i % 6], 3)));
+    }
+    tg_kv_cache_free(cache);
+    tg_error error = TG_NO_ERROR;
+    assert_null(cache_with_windows(2, 12, (const int64_t[]){3, -1}, 2, &error));
+    assert_error(&error, TG_ERROR_VALUE,
+                 "kv_cache_new: windows[1] is -1; it must be at least 1, or 0 for all positions");
+    assert_null(cache_with_windows(2, 12, windows, -1, &error));
+    assert_error(&error, TG_ERROR_VALUE, "kv_cache_new: window_count is -1; it must be at least 0");
+}
+
+/* Keys of the positions begin .. end - 1: a number that shows head, position and channel. */
+static tg_tensor *numbered(tg_tape *t, int64_t begin, int64_t end, double plus)
+{
+    tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(1, 2, end - begin, 3), NULL);
+    for (int64_t i = 0; i < tg_tensor_count(x); i++) {
+        int64_t head = i / 3 / (end - begin), position = begin + i / 3 % (end - begin);
+        ((double *)tg_tensor_data_mut(x))[i] = plus + (double)(1000 * head + 10 * position + i % 3);
+    }
+    tg_tensor *kept = tg_mul_scalar(t, x, 1);
+    tg_release(x);
+    return kept;
+}
+
+/* Appends positions to layer 0 and checks the views, which begin at position `first`. */
+static void append_and_check(tg_tape *t, tg_kv_cache *cache, int64_t begin, int64_t end, int64_t first)
+{
+    tg_tensor *keys = numbered(t, begin, end, 0), *values = numbered(t, begin, end, 0.5);
+    assert_true(tg_kv_cache_append(t, cache, 0, &keys, &values));
+    tg_tensor *all[] = {keys, values};
+    for (int i = 0; i < 2; i++) {
+        tg_tensor *expected = numbered(t, first, end, i * 0.5);
+        assert_true(tg_shape_equal(tg_tensor_shape(all[i]), tg_tensor_shape(expected)));
+        assert_values(tg_contiguous(t, all[i]), tg_tensor_data(expected), tg_tensor_count(expected), 0, 0);
+    }
+}
+
+/* A window of 3 positions: each view begins 2 positions before the pass, whether its rows have moved or not, were
+ * joined, or were written before and abandoned. */
+static void test_append(void **state)
+{
+    (void)state;
+    tg_run *run = tg_run_new(1);
+    tg_tape *t = tg_tape_new(run, NULL);
+    tg_tape_set_recording(t, false);
+    const int64_t windows[] = {3, 0};
+    for (int64_t first = 1; first <= 12; first++) {
+        for (int64_t step = 1; step <= 12; step++) {
+            tg_kv_cache *cache = cache_with_windows(1, 60, windows, 1, NULL);
+            tg_kv_cache *whole = cache_with_windows(1, 60, windows + 1, 1, NULL);
+            for (int64_t begin = 0, end = first; end <= 60; begin = end, end += step) {
+                int64_t seen = begin < 2 ? begin : 2, longest = 60 - begin < 13 ? 60 - begin : 13;
+                append_and_check(t, cache, begin, begin + longest, begin - seen);
+                append_and_check(t, cache, begin, begin + 1, begin - seen);
+                append_and_check(t, cache, begin, end, begin - seen);
+                append_and_check(t, whole, begin, end, 0);
+                assert_true(tg_kv_cache_commit(cache, NULL) && tg_kv_cache_commit(whole, NULL));
+                assert_int_equal(tg_kv_cache_length(cache), end);
+                tg_tape_reset(t);
+            }
+            tg_kv_cache_clear(cache);
+            append_and_check(t, cache, 0, 5, 0);
+            tg_kv_cache_free(cache);
+            tg_kv_cache_free(whole);
+        }
+    }
+    tg_tape_free(t);
+    tg_run_free(run);
+}
+
+static void test_refuses_to_append(void **state)
+{
+    (void)state;
+    tg_run *run = tg_run_new(1);
+    tg_tape *t = tg_tape_new(run, NULL);
+    tg_kv_cache *cache = cache_with_windows(1, 8, NULL, 0, NULL);
+    tg_tensor *keys = numbered(t, 0, 3, 0), *values = numbered(t, 0, 3, 0), *k = keys, *v = values;
+    assert_false(tg_kv_cache_append(t, cache, 0, &k, &v));
+    assert_tape_error(t, TG_ERROR_STATE, "kv_cache_append: recording is on; with a cache it must be off");
+    tg_tape_set_recording(t, false);
+    for (int i = 0; i < 3; i++) {
+        assert_false(tg_kv_cache_append(t, i == 0 ? NULL : cache, 0, i == 1 ? NULL : &k, i == 2 ? NULL : &v));
+        assert_tape_error(t, TG_ERROR_STATE, "kv_cache_append: the cache, the keys or the values are NULL");
+    }
+    k = NULL;
+    assert_false(tg_kv_cache_append(t, cache, 0, &k, &v));
+    assert_tape_error(t, TG_ERROR_STATE, "kv_cache_append: argument 'keys' is NULL");
+    k = keys;
+    v = numbered(t, 0, 2, 0);
+    assert_false(tg_kv_cache_append(t, cache, 0, &k, &v));
+    assert_tape_error(t, TG_ERROR_SHAPE,
+                      "kv_cache_append: values are f64 (1,2,2,3), which does not fit 3 positions of a "
+                      "cache of f64 (1,2,8,3) (B,H,context,D)");
+    k = tg_select(t, keys, 0, 0);
+    v = values;
+    assert_false(tg_kv_cache_append(t, cache, 0, &k, &v));
+    assert_tape_error(t, TG_ERROR_SHAPE, "kv_cache_append: keys are f64 (2,3,3), which does not fit 3 positions of");
+    k = keys;
+    assert_true(tg_kv_cache_append(t, cache, 0, &k, &v) && tg_kv_cache_commit(cache, NULL));
+    k = v = numbered(t, 0, 6, 0);
+    assert_false(tg_kv_cache_append(t, cache, 0, &k, &v));
+    assert_tape_error(t, TG_ERROR_RANGE, "kv_cache_append: 6 positions after 3; the capacity is 8");
+    assert_true(tg_tensor_size(k, 2) == 6 && v == k);
+    tg_kv_cache_free(cache);
+    tg_tape_free(t);
+    tg_run_free(run);
+}
+
+/* A cache must keep what the attention sees. Its lengths and masks count all positions, dropped ones too. */
+static void test_windows_of_attention(void **state)
+{
+    (void)state;
+    layers l = layers_make(1, 6, 8, TG_ATTENTION_SEPARATE);
+    tg_tape *t = l.tape;
+    tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(1, 8, 6), NULL);
+    tg_tensor_fill_normal(x, tg_run_rng(l.run), 0, 1, NULL);
+    const struct {
+        int64_t kept, window;
+        bool fits;
+    } cases[] = {{3, 3, true}, {3, 2, true}, {0, 2, true}, {3, 4, false}, {3, 0, false}, {7, 8, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tg_kv_cache *cache = cache_with_windows(1, 8, &cases[i].kept, 1, NULL);
+        l.attention[0].config.window = cases[i].window;
+        tg_tensor *whole = attend(&l, 0, x, NULL, 0);
+        assert_non_null(whole);
+        if (!cases[i].fits) {
+            char text[160];
+            snprintf(text, sizeof text,
+                     "nn_multihead_attention_forward: layer 0 of the cache has a window of %d positions, and the "
+                     "attention one of %d (0: none); the cache's must not be smaller",
+                     (int)cases[i].kept, (int)cases[i].window);
+            assert_null(attend(&l, 0, x, cache, 0));
+            assert_tape_error(t, TG_ERROR_VALUE, text);
+        }
+        for (int64_t at = 0; cases[i].fits && at < 8; at++) {
+            tg_tensor *part = attend(&l, 0, between(t, x, at, at + 1), cache, 0);
+            assert_values(part, tg_tensor_data(between(t, whole, at, at + 1)), 6, 0, 1e-14);
+            assert_true(tg_kv_cache_commit(cache, NULL));
+        }
+        tg_kv_cache_free(cache);
+    }
+    /* key 5 is hidden in three ways, and 7 by lengths, from the last pass of three */
+    l.attention[0].config.window = 3;
+    const uint8_t mask[] = {1, 1, 1, 1, 1, 0, 1, 1};
+    for (int how = 0; how < 3; how++) {
+        tg_nn_multihead_attention_forward_config config = tg_nn_multihead_attention_forward_config_default();
+        config.key_mask = how == 0 ? tg_constant_u8(t, TG_SHAPE(1, 8), mask) : NULL;
+        config.lengths = how == 1 ? tg_constant_i32(t, TG_SHAPE(1), (const int32_t[]){7}) : NULL;
+        config.first_keys =
+            how == 2 ? tg_constant_i32(t, TG_SHAPE(1, 8), (const int32_t[]){0, 0, 0, 0, 0, 6, 6, 6}) : NULL;
+        tg_tensor *whole = tg_nn_multihead_attention_forward(t, &l.attention[0], x, &config);
+        config.cache = cache_with_windows(1, 8, &l.attention[0].config.window, 1, NULL);
+        tg_tensor *usual = attend(&l, 0, between(t, x, 0, 5), config.cache, 0);
+        assert_true(usual && tg_kv_cache_commit(config.cache, NULL));
+        config.first_keys = config.first_keys ? between(t, config.first_keys, 5, 8) : NULL;
+        tg_tensor *y = tg_nn_multihead_attention_forward(t, &l.attention[0], between(t, x, 5, 8), &config);
+        assert_string_equal(tg_tape_error(t)->text, "");
+        assert_values(y, tg_tensor_data(between(t, whole, 5, 8)), 18, 0, 1e-14);
+        /* what is wrong is reported as without a window */
+        config.key_mask = NULL;
+        config.first_keys = NULL;
+        config.lengths = between(t, x, 0, 1);
+        assert_null(tg_nn_multihead_attention_forward(t, &l.attention[0], between(t, x, 5, 8), &config));
+        assert_tape_error(t, TG_ERROR_SHAPE, "scaled_dot_product_attention: the lengths are f64 (1,1,6);");
+        tg_kv_cache_free(config.cache);
+    }
+    tg_release(x);
+    layers_free(&l);
+}
+
+/* Positions are for rotary ones, and not with a memory. */
+static void test_refuses_positions(void **state)
+{
+    (void)state;
+    layers l = layers_make(1, 6, 8, TG_ATTENTION_SEPARATE);
+    tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(1, 3, 6), NULL);
+    tg_nn_positional_config rotary = tg_nn_positional_config_default();
+    rotary.heads = 3;
+    tg_nn_positional positional = tg_nn_positional_make(l.params, "rotary", TG_POSITION_ROTARY, 8, 6, &rotary);
+    tg_nn_multihead_attention_config with_rotary = tg_nn_multihead_attention_config_default();
+    with_rotary.positional = &positional;
+    tg_nn_multihead_attention attention = tg_nn_multihead_attention_make(l.params, "a", 6, 6, 3, &with_rotary);
+    tg_nn_multihead_attention_forward_config config = tg_nn_multihead_attention_forward_config_default();
+    config.positions = tg_constant_i32(l.tape, TG_SHAPE(1, 3), (const int32_t[]){0, 1, 2});
+    const char *text =
+        "nn_multihead_attention_forward: positions are given; this needs rotary positions, and no memory";
+    assert_null(tg_nn_multihead_attention_forward(l.tape, &l.attention[0], x, &config));
+    assert_tape_error(l.tape, TG_ERROR_VALUE, text);
+    assert_non_null(tg_nn_multihead_attention_forward(l.tape, &attention, x, &config));
+    config.memory = x;
+    assert_null(tg_nn_multihead_attention_forward(l.tape, &attention, x, &config));
+    assert_tape_error(l.tape, TG_ERROR_VALUE, text);
+    config.memory = NULL;
+    config.positions = tg_constant_i32(l.tape, TG_SHAPE(1, 3), (const int32_t[]){0, -1, 2});
+    assert_null(tg_nn_multihead_attention_forward(l.tape, &attention, x, &config));
+    assert_tape_error(l.tape, TG_ERROR_RANGE, "rotary: position -1 at [0,1]");
+    tg_release(x);
+    layers_free(&l);
+}
+
 /* ---- what is refused ---- */
 
 static void test_refuses_sizes(void **state)
@@ -329,11 +553,11 @@ static void test_refuses_sizes(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tg_error error = TG_NO_ERROR;
         assert_null(tg_kv_cache_new(cases[i].dtype, cases[i].layers, cases[i].batch, cases[i].heads, cases[i].context,
-                                    cases[i].width, &error));
+                                    cases[i].width, NULL, &error));
         assert_string_equal(error.text, cases[i].text);
         assert_error(&error, tg_dtype_name(cases[i].dtype)[0] == 'f' ? TG_ERROR_VALUE : TG_ERROR_DTYPE, cases[i].text);
     }
-    assert_null(tg_kv_cache_new(TG_F32, 0, 1, 1, 1, 1, NULL));
+    assert_null(tg_kv_cache_new(TG_F32, 0, 1, 1, 1, 1, NULL, NULL));
     tg_kv_cache_free(NULL);
 }
 
@@ -354,11 +578,12 @@ static void test_refuses_inputs(void **state)
     tg_tensor *three = between(f.tape, f.ids, 0, 3), *one = tg_contiguous(f.tape, tg_slice(f.tape, three, 0, 0, 1, 1));
     tg_tape_set_recording(f.tape, true);
     assert_refused(&f, f.cache, f.ids, TG_ERROR_STATE,
-                   "kv_cache: recording is on; with a cache it must be off (tg_tape_set_recording)");
+                   "kv_cache_append: recording is on; with a cache it must be off (tg_tape_set_recording)");
     tg_tape_set_recording(f.tape, false);
     assert_non_null(tg_gpt_forward(f.tape, f.model, f.ids, f.cache));
     assert_refused(&f, f.cache, one, TG_ERROR_SHAPE,
-                   "kv_cache: f32 (1,3,3,4) does not fit in a cache of f32 (2,3,12,4) (B,H,context,D)");
+                   "kv_cache_append: keys are f32 (1,3,3,4), which does not fit 3 positions of a cache of f32 "
+                   "(2,3,12,4) (B,H,context,D)");
     tg_tensor *outside = tensor_i32(TG_SHAPE(2, 1), (int32_t[]){0, 31});
     assert_refused(&f, f.cache, outside, TG_ERROR_RANGE, "embedding: id 31 at [1,0] is outside [0,31)");
     tg_release(outside);
@@ -367,9 +592,9 @@ static void test_refuses_inputs(void **state)
     assert_int_equal(tg_kv_cache_length(f.cache), CONTEXT);
     assert_refused(&f, f.cache, three, TG_ERROR_RANGE, "gpt_forward: 3 positions from 12 on; the context is 12");
     /* shorter than the model's context */
-    tg_kv_cache *cache = tg_kv_cache_new(TG_F32, 2, 2, 3, 4, 12, NULL);
+    tg_kv_cache *cache = tg_kv_cache_new(TG_F32, 2, 2, 3, 4, 12, NULL, NULL);
     assert_non_null(tg_gpt_forward(f.tape, f.model, three, cache));
-    assert_refused(&f, cache, three, TG_ERROR_RANGE, "kv_cache: 3 positions after 3; the capacity is 4");
+    assert_refused(&f, cache, three, TG_ERROR_RANGE, "kv_cache_append: 3 positions after 3; the capacity is 4");
     tg_kv_cache_free(cache);
     const struct {
         tg_dtype dtype;
@@ -378,12 +603,19 @@ static void test_refuses_inputs(void **state)
     } others[] = {
         {TG_F32, 1, 3, 12, "gpt_forward: the cache has 1 layers; the model has 2"},
         {TG_F32, 3, 3, 12, "gpt_forward: the cache has 3 layers; the model has 2"},
-        {TG_F32, 2, 2, 12, "kv_cache: f32 (2,3,3,4) does not fit in a cache of f32 (2,2,12,6) (B,H,context,D)"},
-        {TG_F32, 2, 3, 15, "kv_cache: f32 (2,3,3,4) does not fit in a cache of f32 (2,3,12,5) (B,H,context,D)"},
-        {TG_F64, 2, 3, 12, "kv_cache: f32 (2,3,3,4) does not fit in a cache of f64 (2,3,12,4) (B,H,context,D)"},
+        {TG_F32, 2, 2, 12,
+         "kv_cache_append: keys are f32 (2,3,3,4), which does not fit 3 positions of a cache of f32 (2,2,12,6) "
+         "(B,H,context,D)"},
+        {TG_F32, 2, 3, 15,
+         "kv_cache_append: keys are f32 (2,3,3,4), which does not fit 3 positions of a cache of f32 (2,3,12,5) "
+         "(B,H,context,D)"},
+        {TG_F64, 2, 3, 12,
+         "kv_cache_append: keys are f32 (2,3,3,4), which does not fit 3 positions of a cache of f64 (2,3,12,4) "
+         "(B,H,context,D)"},
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        cache = tg_kv_cache_new(others[i].dtype, others[i].layers, 2, others[i].heads, CONTEXT, others[i].width, NULL);
+        cache = tg_kv_cache_new(others[i].dtype, others[i].layers, 2, others[i].heads, CONTEXT, others[i].width, NULL,
+                                NULL);
         assert_refused(&f, cache, three, TG_ERROR_SHAPE, others[i].text);
         tg_kv_cache_free(cache);
     }
@@ -441,7 +673,7 @@ static void test_made_without_memory(void **state)
         tg_error error = TG_NO_ERROR;
         allocator_install(&counting);
         allocator_arm(&counting, k, false);
-        cache = tg_kv_cache_new(TG_F32, 2, 1, 1, 4, 4, &error);
+        cache = tg_kv_cache_new(TG_F32, 2, 1, 1, 4, 4, NULL, &error);
         if (cache) {
             /* the cache, its list and four tensors */
             assert_true(k > 6);
@@ -463,7 +695,7 @@ static void test_late_failures(void **state)
     tg_params *params = tg_params_new(run, TG_F32);
     tg_nn_transformer_block block = tg_nn_transformer_block_make(params, "block", 4, 2, NULL);
     tg_nn_multihead_attention_forward_config config = tg_nn_multihead_attention_forward_config_default();
-    config.cache = tg_kv_cache_new(TG_F32, 1, 1, 2, 8, 4, NULL);
+    config.cache = tg_kv_cache_new(TG_F32, 1, 1, 2, 8, 4, NULL, NULL);
     tg_tape *t = tg_tape_new(run, NULL);
     tg_tape_set_recording(t, false);
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(1, 3, 4), NULL), *wrong = tg_tensor_new(TG_F32, TG_SHAPE(5, 5), NULL);
@@ -480,7 +712,7 @@ static void test_late_failures(void **state)
     assert_int_equal(tg_kv_cache_length(config.cache), 0);
     config.layer = 1;
     assert_null(tg_nn_transformer_block_forward(t, &block, x, &config));
-    assert_tape_error(t, TG_ERROR_RANGE, "kv_cache: layer 1 is outside [0,1)");
+    assert_tape_error(t, TG_ERROR_RANGE, "kv_cache_append: layer 1 is outside [0,1)");
     config.layer = 0;
     tg_tensor *y = tg_nn_transformer_block_forward(t, &block, x, &config);
     tg_tensor *expected = tg_nn_transformer_block_forward(t, &block, x, NULL);
@@ -505,6 +737,11 @@ int main(void)
         cmocka_unit_test(test_of_one_attention),
         cmocka_unit_test(test_commit),
         cmocka_unit_test(test_failed_pass_is_overwritten),
+        cmocka_unit_test(test_rows_of_windows),
+        cmocka_unit_test(test_append),
+        cmocka_unit_test(test_refuses_to_append),
+        cmocka_unit_test(test_windows_of_attention),
+        cmocka_unit_test(test_refuses_positions),
         cmocka_unit_test(test_refuses_sizes),
         cmocka_unit_test(test_refuses_inputs),
         cmocka_unit_test(test_call_without_memory),

@@ -58,6 +58,11 @@ static bool make_layer_norm(tg_params *p, const int64_t *s)
     return tg_nn_layer_norm_make(p, "m", s[0], NULL).module.is_made;
 }
 
+static bool make_norm(tg_params *p, const int64_t *s)
+{
+    return tg_nn_norm_make(p, "m", s[0], TG_NORM_LAYER, 1e-5).module.is_made;
+}
+
 static bool make_rms_norm(tg_params *p, const int64_t *s)
 {
     return tg_nn_rms_norm_make(p, "m", s[0], NULL).module.is_made;
@@ -105,7 +110,7 @@ static bool make_in_proj(tg_params *p, const int64_t *s)
 
 static bool make_feed_forward(tg_params *p, const int64_t *s)
 {
-    return tg_nn_feed_forward_make(p, "m", s[0], s[1], TG_FEED_FORWARD_SWIGLU).module.is_made;
+    return tg_nn_feed_forward_make(p, "m", s[0], s[1], TG_FEED_FORWARD_SWIGLU, NULL).module.is_made;
 }
 
 static bool make_block(tg_params *p, const int64_t *s)
@@ -183,6 +188,7 @@ static const struct module {
     {"tg_nn_linear_make", make_linear, 2, {4, 8}},
     {"tg_nn_layer_norm_make", make_layer_norm, 1, {4}},
     {"tg_nn_rms_norm_make", make_rms_norm, 1, {4}},
+    {"tg_nn_norm_make", make_norm, 1, {4}},
     {"tg_nn_positional_make", make_learned, 8, {8, 4, 2, 8, 16, 4, 4, 8}},
     {"tg_nn_positional_make", make_sinusoidal, 8, {8, 4, 2, 8, 16, 4, 4, 8}},
     {"tg_nn_positional_make", make_rotary, 8, {8, 4, 2, 8, 16, 4, 4, 8}},
@@ -330,7 +336,7 @@ static void test_caches(void **state)
             tg_error error = TG_NO_ERROR;
             int64_t s[] = {2, 2, 2, 4, 4};
             s[first] = extremes[k];
-            assert_null(tg_kv_cache_new(TG_F64, s[0], s[1], s[2], s[3], s[4], &error));
+            assert_null(tg_kv_cache_new(TG_F64, s[0], s[1], s[2], s[3], s[4], NULL, &error));
             assert_true(error.code != TG_OK);
         }
     }

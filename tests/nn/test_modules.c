@@ -251,7 +251,7 @@ static bool make_separate(tg_params *in, const char *name)
 
 static bool make_swiglu(tg_params *in, const char *name)
 {
-    return tg_nn_feed_forward_make(in, name, 3, 5, TG_FEED_FORWARD_SWIGLU).module.is_made;
+    return tg_nn_feed_forward_make(in, name, 3, 5, TG_FEED_FORWARD_SWIGLU, NULL).module.is_made;
 }
 
 static bool make_block(tg_params *in, const char *name)

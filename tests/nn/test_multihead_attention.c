@@ -185,7 +185,7 @@ static void test_layouts_agree(void **state)
     tg_tape *t = tg_tape_new(NULL, NULL);
     tg_tape_set_recording(t, false);
     tg_tensor *x = wave(TG_SHAPE(B, T, C), 0);
-    tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 1, B, H, T, C, NULL);
+    tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 1, B, H, T, C, NULL, NULL);
     tg_nn_multihead_attention_forward_config forward = tg_nn_multihead_attention_forward_config_default();
     forward.cache = cache;
     tg_tensor *expected = tg_nn_multihead_attention_forward(t, &separate, x, NULL);
@@ -254,7 +254,7 @@ static void test_refused_forwards(void **state)
     tg_nn_multihead_attention relative = tg_nn_multihead_attention_make(params, "b", C, C, H, &config);
     tg_tensor *x = wave(TG_SHAPE(B, T, C), 0), *flat = wave(TG_SHAPE(T, C), 0), *three = wave(TG_SHAPE(3, T, C), 0);
     tg_tensor *lengths = tensor_i32(TG_SHAPE(B), (int32_t[]){1, T + 1});
-    tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 1, B, H, T, C, NULL);
+    tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 1, B, H, T, C, NULL, NULL);
     typedef tg_nn_multihead_attention_forward_config forward_config;
     const struct {
         const tg_nn_multihead_attention *module;

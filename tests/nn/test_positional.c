@@ -437,7 +437,7 @@ static void test_in_a_gpt(void **state)
         }
         tg_tape_set_recording(tape, false);
         tg_tensor *whole = tg_gpt_forward(tape, model, ids, NULL);
-        tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 2, 1, H, 16, C, NULL);
+        tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 2, 1, H, 16, C, NULL, NULL);
         for (int64_t at = 0; at < 9; at += 4) {
             tg_tensor *part = tg_gpt_forward(tape, model, tg_slice(tape, ids, 1, at, at + 4, 1), cache);
             tg_tensor *expected = tg_contiguous(tape, tg_slice(tape, whole, 1, at, at + 4, 1));
@@ -448,6 +448,92 @@ static void test_in_a_gpt(void **state)
         tg_release(ids);
         tg_gpt_free(model);
         free_all();
+    }
+}
+
+/* A window, and a cache that keeps no more: passes of any length equal the whole, with each relative kind. Kinds that
+ * do not multiply heads serve one head of keys. */
+static void test_windows(void **state)
+{
+    (void)state;
+    enum { STEPS = 14, WINDOW = 3 };
+    for (int kind = TG_POSITION_ROTARY; kind <= TG_POSITION_NONE; kind++) {
+        make_all(TG_F64);
+        tg_nn_positional_config positions = tg_nn_positional_config_default();
+        positions.heads = H;
+        tg_nn_positional p = tg_nn_positional_make(params, "p", (tg_position)kind, STEPS, C, &positions);
+        for (int64_t i = 0; i < tg_params_count(params); i++) {
+            fill(tg_params_at(params, i).tensor, (double)i);
+        }
+        tg_nn_multihead_attention_config config = separate();
+        config.is_causal = true;
+        config.window = WINDOW;
+        config.positional = &p;
+        int64_t key_heads = tg_position_kind_of((tg_position)kind)->multiplies_heads ? H : 1;
+        config.key_heads = key_heads;
+        tg_nn_multihead_attention a = tg_nn_multihead_attention_make(params, "a", C, C, H, &config);
+        assert_string_equal(tg_params_error(params)->text, "");
+        tg_tensor *x = tg_tensor_new(TG_F64, TG_SHAPE(B, STEPS, C), NULL);
+        fill(x, 0.5);
+        tg_tape_set_recording(tape, false);
+        tg_tensor *whole = tg_nn_multihead_attention_forward(tape, &a, x, NULL);
+        tg_kv_cache_config windows = tg_kv_cache_config_default();
+        windows.windows = &config.window;
+        windows.window_count = 1;
+        tg_nn_multihead_attention_forward_config forward = tg_nn_multihead_attention_forward_config_default();
+        forward.cache = tg_kv_cache_new(TG_F64, 1, B, key_heads, STEPS, key_heads * C / H, &windows, NULL);
+        for (int64_t at = 0, count = 1; at < STEPS; at += count, count = at == 1 ? 3 : at == 4 ? 8 : 1) {
+            tg_tensor *part = tg_contiguous(tape, tg_slice(tape, x, 1, at, at + count, 1));
+            tg_tensor *y = tg_nn_multihead_attention_forward(tape, &a, part, &forward);
+            tg_tensor *expected = tg_contiguous(tape, tg_slice(tape, whole, 1, at, at + count, 1));
+            assert_string_equal(tg_tape_error(tape)->text, "");
+            assert_values(y, tg_tensor_data(expected), tg_tensor_count(expected), 0, 1e-12);
+            assert_true(tg_kv_cache_commit(forward.cache, NULL));
+        }
+        tg_kv_cache_free(forward.cache);
+        /* a query does not see the key before its window, but the first one in it */
+        for (int64_t change = 0; change < 2; change++) {
+            tg_tensor *other = tg_tensor_new_copy(x, NULL);
+            memset((double *)tg_tensor_data_mut(other) + (STEPS - WINDOW - 1 + change) * C, 0, C * sizeof(double));
+            tg_tensor *y = tg_nn_multihead_attention_forward(tape, &a, other, NULL);
+            const double *last = (const double *)tg_tensor_data(y) + (STEPS - 1) * C;
+            const double *before = (const double *)tg_tensor_data(whole) + (STEPS - 1) * C;
+            assert_true((memcmp(last, before, C * sizeof(double)) == 0) == (change == 0));
+            tg_release(other);
+        }
+        tg_release(x);
+        free_all();
+    }
+}
+
+/* Kinds that multiply vectors with heads need as many heads of keys as of queries, and the usual scale. */
+static void test_refuses_groups(void **state)
+{
+    (void)state;
+    for (int kind = TG_POSITION_ROTARY; kind <= TG_POSITION_NONE; kind++) {
+        char name[40];
+        bool multiplies = tg_position_kind_of((tg_position)kind)->multiplies_heads;
+        assert_int_equal(multiplies, kind > TG_POSITION_T5 && kind < TG_POSITION_NONE);
+        tg_nn_positional_config positions = tg_nn_positional_config_default();
+        positions.heads = H;
+        snprintf(name, sizeof name, "p%d", kind);
+        tg_nn_positional p = tg_nn_positional_make(params, name, (tg_position)kind, T, C, &positions);
+        for (int other = 0; other < 2; other++) {
+            tg_nn_multihead_attention_config config = separate();
+            config.positional = &p;
+            config.key_heads = other ? H : 1;
+            config.scale = other ? 0.5 : TG_SCALE_OF_WIDTH;
+            int64_t count = tg_params_count(params);
+            snprintf(name, sizeof name, "a%d%d", kind, other);
+            assert_int_equal(tg_nn_multihead_attention_make(params, name, C, C, H, &config).module.is_made,
+                             !multiplies);
+            if (multiplies) {
+                assert_params_error(params, TG_ERROR_VALUE,
+                                    other ? " has 3 heads, 3 key heads and scale 0.5; with "
+                                          : " has 3 heads, 1 key heads and scale -1; with ");
+                assert_int_equal(tg_params_count(params), count);
+            }
+        }
     }
 }
 
@@ -785,6 +871,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_extension_of_other_kinds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_learned_can_start_sinusoidal, set_up, tear_down),
         cmocka_unit_test(test_in_a_gpt),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test_setup_teardown(test_refuses_groups, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shared_distances, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses_deberta, set_up, tear_down),

@@ -154,7 +154,7 @@ static void make(char object)
     logits = tg_tensor_new_copy(forward(), NULL);
     tg_tape_reset(tape);
     loss = strchr("rsi", object) ? tg_gpt_loss(tape, model, ids, ids, NULL) : NULL;
-    cache = object == 'c' ? tg_kv_cache_new(TG_F64, 1, B, H, 6, C, NULL) : NULL;
+    cache = object == 'c' ? tg_kv_cache_new(TG_F64, 1, B, H, 6, C, NULL, NULL) : NULL;
     tg_tensor *table = param("out_head.weight");
     loader = object == 'L' ? tg_loader_new_from_tensors(run, &table, 1, &load) : NULL;
 }

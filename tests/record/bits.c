@@ -334,7 +334,7 @@ static void generation(const char *name, tg_dtype dtype)
     tg_gpt *network = tg_gpt_new(r.params, &config);
     check(tg_params_error(r.params));
     tg_error error = TG_NO_ERROR;
-    tg_kv_cache *cache = tg_kv_cache_new(dtype, config.layers, 1, config.heads, T, config.width, &error);
+    tg_kv_cache *cache = tg_kv_cache_new(dtype, config.layers, 1, config.heads, T, config.width, NULL, &error);
     check(&error);
     tg_tape_set_recording(r.t, false);
     uint64_t sum = EMPTY;

@@ -506,7 +506,7 @@ static void test_modules(void **state)
     tg_nn_embedding_bag bag = tg_nn_embedding_bag_make(params, "bag", 2, 2, NULL);
     tg_nn_positional positional = tg_nn_positional_make(params, "positional", TG_POSITION_LEARNED, 2, 2, NULL);
     tg_nn_multihead_attention attention = tg_nn_multihead_attention_make(params, "attention", 2, 2, 1, NULL);
-    tg_nn_feed_forward feed_forward = tg_nn_feed_forward_make(params, "ff", 2, 2, TG_FEED_FORWARD_SWIGLU);
+    tg_nn_feed_forward feed_forward = tg_nn_feed_forward_make(params, "ff", 2, 2, TG_FEED_FORWARD_SWIGLU, NULL);
     tg_nn_transformer_block block = tg_nn_transformer_block_make(params, "block", 2, 1, NULL);
     tg_gpt_config config = tg_gpt_config_default();
     config.vocabulary = config.context = config.width = config.heads = config.layers = 2;

@@ -14,7 +14,7 @@ int main(int argc, char **argv)
     printf("%lld\n", (long long)config.width);
 
     tg_nn_feed_forward ffn =
-        tg_nn_feed_forward_make(params, "ffn", config.width, 4 * config.width, TG_FEED_FORWARD_GELU);
+        tg_nn_feed_forward_make(params, "ffn", config.width, 4 * config.width, TG_FEED_FORWARD_GELU, NULL);
     tg_tape *t = book_tape(run);
     check(tg_params_error(params));
     tg_tensor *x = tg_tensor_new(TG_F32, TG_SHAPE(2, 3, config.width), NULL);

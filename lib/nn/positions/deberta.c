@@ -195,6 +195,7 @@ const tg_position_kind tg_deberta_positions = {
     .name = "deberta",
     .is_relative = true,
     .is_per_layer = true,
+    .multiplies_heads = true,
     .projects_distances = true,
     .check = check_deberta,
     .make = make,

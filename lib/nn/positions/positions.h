@@ -20,6 +20,7 @@ typedef struct tg_position_kind {
     bool is_relative;        /* attention applies it, so the config has the number of heads */
     bool is_per_layer;       /* each layer of a model has parameters of its own */
     bool projects_distances; /* with projections of its own or, if the config shares them, with the attention's */
+    bool multiplies_heads;   /* its vectors with those of queries or keys, head by head, and by 1 / sqrt(D) */
 
     /* Checks the config; false with the params' error set. */
     bool (*check)(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *config);
@@ -33,8 +34,8 @@ typedef struct tg_position_kind {
     /* Extends the context (tg_nn_positional_extend), or reports that it cannot. */
     bool (*extend)(tg_nn_positional *p, int64_t context, tg_error *error);
 
-    /* Rotates queries or keys x (B,H,T,D), at the positions start .. start + T - 1. */
-    tg_tensor *(*rotate)(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64_t start);
+    /* Rotates queries or keys x (B,H,T,D), at the positions start .. start + T - 1, or at `positions`, unless NULL. */
+    tg_tensor *(*rotate)(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64_t start, tg_tensor *positions);
 
     /* Returns the bias of the scaled scores of queries (B,H,T,D) and keys (B,H,S,D). If causal, only its values for
      * keys up to each query's position matter. */

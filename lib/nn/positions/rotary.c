@@ -11,9 +11,11 @@ static bool check_rotary(tg_params *params, const char *name, int64_t width, con
                           name, (long long)head_width);
 }
 
-static tg_tensor *rotate(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64_t start)
+static tg_tensor *rotate(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64_t start, tg_tensor *positions)
 {
-    return tg_rotary(t, x, start, &p->config.rotary);
+    tg_rotary_config config = p->config.rotary;
+    config.positions = positions;
+    return tg_rotary(t, x, positions ? 0 : start, &config);
 }
 
 const tg_position_kind tg_rotary_positions = {

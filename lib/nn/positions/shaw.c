@@ -43,6 +43,7 @@ const tg_position_kind tg_shaw_positions = {
     .name = "shaw",
     .is_relative = true,
     .is_per_layer = true,
+    .multiplies_heads = true,
     .check = check_shaw,
     .make = make,
     .bias = bias,

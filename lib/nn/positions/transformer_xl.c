@@ -50,6 +50,7 @@ const tg_position_kind tg_transformer_xl_positions = {
     .name = "transformer-xl",
     .is_relative = true,
     .is_per_layer = true,
+    .multiplies_heads = true,
     .make = make,
     .bias = bias,
     .content = content,

@@ -141,8 +141,14 @@ static const tg_op rms_norm_op = {
 
 tg_tensor *tg_rms_norm(tg_tape *t, tg_tensor *x, tg_tensor *weight, double eps)
 {
-    tg_tensor *inputs[] = {x, weight};
-    return tg_apply(t, &rms_norm_op, inputs, 2, &eps, sizeof eps, NULL);
+    if (!tg_tape_expect_input(t, "rms_norm", "x", x)) {
+        return NULL;
+    }
+    tg_shape row = tg_shape_make(1, (int64_t[]){tg_tensor_size(x, -1)});
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
+    tg_tensor *inputs[] = {x, weight ? weight : tg_full(t, tg_dtype_of(x), row, 1)};
+    return tg_tape_end(t, &point, tg_apply(t, &rms_norm_op, inputs, 2, &eps, sizeof eps, NULL));
 }
 
 #endif
