@@ -26,6 +26,7 @@
 #include <tapegrad/lora.h>
 #include <tapegrad/sequence.h>
 #include <tapegrad/transformer.h>
+#include <tapegrad/generate.h>
 #include <tapegrad/gpt.h>
 
 #endif

@@ -62,8 +62,9 @@ static void add_byte(stream *s, unsigned char byte)
     }
 }
 
-static bool add_token(void *context, int32_t id)
+static bool add_token(void *context, int64_t text, int32_t id)
 {
+    (void)text;
     stream *s = context;
     size_t length;
     const char *bytes = tg_tokenizer_bytes(s->bpe, id, &length);
@@ -97,7 +98,7 @@ static bool encode_prompt(const options *o, const tg_gpt *gpt, tg_tokenizer *bpe
 static void add_tokens(stream *s, const int32_t *ids, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        add_token(s, ids[i]);
+        add_token(s, 0, ids[i]);
     }
 }
 
@@ -119,9 +120,9 @@ bool generate_check(const options *o, const tg_gpt *gpt, tg_tokenizer *bpe)
     return true;
 }
 
-static tg_gpt_generate_config config_of(const options *o, const tg_tokenizer *bpe)
+static tg_generate_config config_of(const options *o, const int32_t *end_of_text)
 {
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = o->max_new_tokens;
     config.sample.greedy = o->greedy;
     if (!o->greedy) {
@@ -129,7 +130,10 @@ static tg_gpt_generate_config config_of(const options *o, const tg_tokenizer *bp
         config.sample.top_k = o->top_k;
         config.sample.top_p = o->top_p;
     }
-    config.end_token = o->end_of_text ? tg_tokenizer_end_of_text(bpe) : -1;
+    if (o->end_of_text) {
+        config.end_tokens = end_of_text;
+        config.end_token_count = 1;
+    }
     config.use_cache = !o->no_cache;
     return config;
 }
@@ -141,7 +145,8 @@ int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenize
     if (!encode_prompt(o, gpt, bpe, &prompt)) {
         return -1;
     }
-    tg_gpt_generate_config config = config_of(o, bpe);
+    const int32_t end_of_text = tg_tokenizer_end_of_text(bpe);
+    tg_generate_config config = config_of(o, &end_of_text);
     config.on_token = add_token;
     config.context = &s;
     int32_t *ids = malloc((size_t)o->max_new_tokens * sizeof *ids);
@@ -193,7 +198,8 @@ static int64_t generate_texts(tg_tape *quiet, const tg_gpt *gpt, tg_tokenizer *b
             memcpy(prompts + i * count, prompt.ids, count * sizeof *prompts);
             counts[i] = prompt.count;
         }
-        tg_gpt_generate_config config = config_of(o, bpe);
+        const int32_t end_of_text = tg_tokenizer_end_of_text(bpe);
+        tg_generate_config config = config_of(o, &end_of_text);
         if (tg_gpt_generate_batch(quiet, gpt, prompts, counts, o->text_count, ids, new_counts, &config)) {
             made = write_texts(&prompt, ids, new_counts, bpe, o);
         } else {

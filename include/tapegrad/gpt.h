@@ -1,9 +1,11 @@
-/* gpt: GPT-2's language model, and text generation.
+/* gpt: the decoder of language models, and text generation with it.
  *
- * The model is GPT-2 (Radford et al. 2019) as the book's GPTModel (Raschka, "Build a Large Language Model From
- * Scratch", chapter 4): token and learned position embeddings, dropout, pre-norm transformer blocks, a final layer norm
- * and a linear head. The parameters have the names, shapes and initial draws of the book's state dict:
+ * By default the model is GPT-2 (Radford et al. 2019) as the book's GPTModel (Raschka, "Build a Large Language Model
+ * From Scratch", chapter 4): token and learned position embeddings, dropout, pre-norm transformer blocks, a final layer
+ * norm and a linear head. The parameters have the names, shapes and initial draws of the book's state dict:
  * "tok_emb.weight", "pos_emb.weight", "trf_blocks.0.att.W_query.weight", ..., "final_norm.scale", "out_head.weight".
+ * Other settings make it a Llama, Qwen2, Qwen3 or Gemma 3; tg_gpt_open reads and tg_gpt_save writes their published
+ * folders (lib/models/README.md).
  *
  * ```c
  * tg_gpt_config config;
@@ -15,6 +17,7 @@
 #ifndef TAPEGRAD_GPT_H
 #define TAPEGRAD_GPT_H
 
+#include <tapegrad/generate.h>
 #include <tapegrad/io.h>
 #include <tapegrad/lora.h>
 #include <tapegrad/losses.h>
@@ -37,6 +40,17 @@ typedef enum tg_gpt_init {
     TG_GPT_INIT_GPT2
 } tg_gpt_init;
 
+/* A kind of layers. */
+typedef struct tg_gpt_layer {
+    /* the number of last keys that a query sees, itself included: sliding_window in transformers; default 0, all */
+    int64_t window;
+    /* TG_POSITION_ROTARY: the rotation of queries and keys; default tg_rotary_config_default() */
+    tg_rotary_config rotary;
+} tg_gpt_layer;
+
+/* The most kinds of layers that a model repeats. */
+#define TG_GPT_PERIOD 16
+
 typedef struct tg_gpt_config {
     /* private: tg_gpt_config_default() sets it */
     tg_config_mark mark;
@@ -44,7 +58,7 @@ typedef struct tg_gpt_config {
     int64_t vocabulary;
     /* the length of the longest sequence; must be set */
     int64_t context;
-    /* C, a multiple of heads; must be set */
+    /* C; a multiple of heads unless head_width is set; must be set */
     int64_t width;
     /* H, the number of heads; must be set */
     int64_t heads;
@@ -52,13 +66,41 @@ typedef struct tg_gpt_config {
     int64_t layers;
     /* the probability of dropout of embeddings, attention weights and residual branches, in [0,1); default 0 */
     double dropout;
+    /* the number of heads of keys and values, a divisor of heads: grouped queries, Ainslie et al. 2023; default 0, that
+     * of heads */
+    int64_t key_heads;
+    /* D, the width of a head; default 0, width / heads */
+    int64_t head_width;
+    /* the hidden width of the feed-forward networks; default 0, 4 width */
+    int64_t hidden;
+    /* the kind of all norms and what they add to a variance or a mean square; default TG_NORM_LAYER and 1e-5 */
+    tg_norm_kind norm;
+    double eps;
+    /* whether each half of a block has a norm after it, too, before the residual sum: Gemma 3; default false */
+    bool norm_after;
+    /* whether queries and keys have norms over the width of a head, before they are rotated: Qwen3; default false */
+    bool query_key_norm;
+    /* default TG_FEED_FORWARD_GELU */
+    tg_feed_forward_kind feed_forward;
     /* whether queries, keys and values have biases, as in the published GPT-2, but not in the book; default false */
     bool qkv_bias;
+    /* whether the output projections of attention have biases; default true */
+    bool out_bias;
+    /* whether the feed-forward networks have biases; default TG_BIAS_OF_KIND */
+    tg_bias feed_forward_bias;
+    /* the factor of the tokens' vectors; default 1 */
+    double embedding_scale;
+    /* the factor of the products of queries and keys; default TG_SCALE_OF_WIDTH, 1 / sqrt(D) */
+    double attention_scale;
+    /* the kinds of the first layers, which repeat: layer i is of kind i % period, from 1 to TG_GPT_PERIOD; default 1,
+     * and kinds without a window */
+    tg_gpt_layer layers_of_period[TG_GPT_PERIOD];
+    int64_t period;
     /* whether the token table is also the weight of the head, as in GPT-2; in the book the head has its own weight;
      * default false */
     bool tied_head;
-    /* the kind of positions. Absolute kinds are "pos_emb". Rotary, ALiBi and T5 are "position", shared by all blocks.
-     * Of the other relative kinds each block has its own, "trf_blocks.N.att.position". Default TG_POSITION_LEARNED */
+    /* the kind of positions. Absolute kinds are "pos_emb". ALiBi and T5 are "position", shared by all blocks. Of the
+     * other relative kinds each block has its own, "trf_blocks.N.att.position". Default TG_POSITION_LEARNED */
     tg_position position;
     /* fused or elementary; default TG_ATTENTION_FUSED */
     tg_attention_path path;
@@ -96,27 +138,54 @@ TG_API bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary);
 /* Extends the context, to continue training on longer texts: tg_nn_positional_extend, with its errors. */
 TG_API bool tg_gpt_extend_context(tg_gpt *model, int64_t context);
 
-/* Returns the logits of the next token at each position: ids (B,T) i32 -> (B,T,V). The cache is optional. With one, the
- * ids continue the committed positions and are committed themselves if the pass succeeds; recording must be off
- * (STATE). RANGE, with the index, for an id outside of [0,V), and for positions beyond the context or the cache; SHAPE
- * for ids that are not i32 (B,T), and for a cache made for other sizes. */
-TG_API tg_tensor *tg_gpt_forward(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
+/* What a pass has besides the ids. */
+typedef struct tg_gpt_forward_config {
+    /* private: tg_gpt_forward_config_default() sets it */
+    tg_config_mark mark;
+    /* the cache of earlier passes (tg_gpt_new_cache). The ids continue its committed positions, and are committed
+     * themselves if the pass succeeds; recording must be off (STATE). Default NULL, none */
+    tg_kv_cache *cache;
+    /* the positions of the ids in their texts, (B,T) i32, for padding on the left, and for texts that are packed one
+     * after the other. Relative kinds except rotary need none, and ignore them. RANGE, with the index, for one outside
+     * of the context. Default NULL: 0 .. T - 1 after those of the cache */
+    tg_tensor *positions;
+    /* the first key that each position sees, (B,T) i32, counted from the first position of the cache: padding before it,
+     * or the texts before, are not seen. Default NULL, all keys up to the position itself */
+    tg_tensor *first_keys;
+    /* the options of tg_gpt_loss; the other calls ignore them. A target of -100 does not count. Default NULL, those of
+     * tg_cross_entropy_config_default() */
+    const tg_cross_entropy_config *loss;
+} tg_gpt_forward_config;
+
+TG_API tg_gpt_forward_config tg_gpt_forward_config_default(void);
+
+/* Returns an empty cache for the keys and values of `batch` texts of up to `positions` tokens. Yours to free
+ * (tg_kv_cache_free). NULL, with the error in the run of the model's params: VALUE for a size below 1; MEMORY. */
+TG_API tg_kv_cache *tg_gpt_new_cache(const tg_gpt *model, int64_t batch, int64_t positions);
+
+/* Returns the logits of the next token at each position: ids (B,T) i32 -> (B,T,V). RANGE, with the index, for an id
+ * outside of [0,V), and for positions beyond the context or the cache; SHAPE for ids that are not i32 (B,T), and for a
+ * cache made for other sizes. */
+TG_API tg_tensor *tg_gpt_forward(tg_tape *tape, const tg_gpt *model, tg_tensor *ids,
+                                 const tg_gpt_forward_config *config);
 
 /* Returns the logits at the last position alone: ids (B,T) -> (B,V), tg_gpt_forward(..)[:,-1,:] without the product for
- * the other positions. The cache is optional. Errors as for tg_gpt_forward. */
-TG_API tg_tensor *tg_gpt_last_logits(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
+ * the other positions. Errors as for tg_gpt_forward. */
+TG_API tg_tensor *tg_gpt_last_logits(tg_tape *tape, const tg_gpt *model, tg_tensor *ids,
+                                     const tg_gpt_forward_config *config);
 
-/* Returns what the head receives, the result of the last layer norm: ids (B,T) -> (B,T,C), as the last_hidden_state of
- * transformers' GPT2Model. So a program can put a head of its own on the model, or take the vectors as embeddings. The
- * cache is optional. Errors as for tg_gpt_forward. */
-TG_API tg_tensor *tg_gpt_hidden_states(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache);
+/* Returns what the head receives, the result of the last norm: ids (B,T) -> (B,T,C), as the last_hidden_state of
+ * transformers' GPT2Model. So a program can put a head of its own on the model, or take the vectors as embeddings.
+ * Errors as for tg_gpt_forward. */
+TG_API tg_tensor *tg_gpt_hidden_states(tg_tape *tape, const tg_gpt *model, tg_tensor *ids,
+                                       const tg_gpt_forward_config *config);
 
 /* Returns the loss of predicting the targets (B,T) i32 from the ids (B,T) i32: tg_cross_entropy of tg_gpt_forward, but
  * at most 2^23 logits exist at a time, or those of 64 positions (tg_linear_cross_entropy). A step of GPT-2 small with
- * 2 x 256 tokens takes 1.16 times as long as with logits, and 0.94 of the peak memory (tests/bench/run). Errors as for
- * the two. */
+ * 2 x 256 tokens takes 1.16 times as long as with logits, and 0.94 of the peak memory (tests/bench/run). STATE for a
+ * cache; the errors of the two. */
 TG_API tg_tensor *tg_gpt_loss(tg_tape *tape, const tg_gpt *model, tg_tensor *ids, tg_tensor *targets,
-                              const tg_cross_entropy_config *config);
+                              const tg_gpt_forward_config *config);
 
 /* ---- fine-tuning ------------------------------------------------------------------------------------------------- */
 
@@ -128,7 +197,7 @@ TG_API bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs);
 
 /* Adds LoRA (tapegrad/lora.h) to all layers whose names match a pattern, as in tg_params_new_part, in the order of the
  * params. The layers are "trf_blocks.N.att.W_query", "W_key", "W_value" and "out_proj", "trf_blocks.N.ff.layers.0" and
- * "layers.2", and "out_head" unless it is tied. RANGE, with the pattern, if no layer matches; the errors of
+ * "layers.2", or "fc1", "fc2" and "fc3", and "out_head" unless it is tied. RANGE, with the pattern, if no layer matches; the errors of
  * tg_nn_linear_add_lora. Either all matching layers get it or none. */
 TG_API bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *config);
 
@@ -140,7 +209,7 @@ TG_API bool tg_gpt_merge_lora(tg_gpt *model);
 
 /* The names of the weights in a file. */
 typedef enum tg_gpt_names {
-    /* those of GPT2LMHeadModel and GPT2Model in Hugging Face's transformers, which are OpenAI's */
+    /* those of the model's class in Hugging Face's transformers */
     TG_GPT_NAMES_TRANSFORMERS,
     /* those of the book's GPTModel, which are those of the params here */
     TG_GPT_NAMES_COURSE
@@ -154,119 +223,69 @@ typedef struct tg_gpt_open_config {
     tg_config_mark mark;
     /* default TG_GPT_NAMES_TRANSFORMERS */
     tg_gpt_names names;
-    /* the number of heads, which the tensors do not show. It must be that of config.json, if there is one. Default
-     * TG_HEADS_OF_FILE; without a config.json this is the number of the published GPT-2 with the same width */
+    /* the number of heads of a GPT-2 without a config.json, because the tensors do not show it. Else it must be that of
+     * config.json. Default TG_HEADS_OF_FILE; without a config.json this is the number of the published GPT-2 with the
+     * same width */
     int64_t heads;
+    /* whether matrices that the file has as BF16 stay so, frozen, with 2 bytes per value; the params must be f32 then.
+     * LoRA trains such a model. Default false */
+    bool keep_bf16;
 } tg_gpt_open_config;
 
 TG_API tg_gpt_open_config tg_gpt_open_config_default(void);
 
-/* Opens a GPT-2 that another program has written: adds its parameters to `params` and returns the model, as tg_gpt_new
- * does: GPT2LMHeadModel.from_pretrained(path). `path` is a folder with model.safetensors or
- * model.safetensors.index.json, or such a file. F16 and BF16 are converted. The sizes are those of the tensors. A
- * config.json beside them gives the heads and the dropout; a setting that it lacks has the default of transformers'
- * GPT2Config. Without a config.json the dropout is 0.1. tg_tokenizer_open reads the vocabulary of the folder.
+/* Opens a published model: adds its parameters to `params` and returns the model, as tg_gpt_new does:
+ * AutoModelForCausalLM.from_pretrained(path). `path` is a folder with config.json and model.safetensors or
+ * model.safetensors.index.json, or such a file. The families are GPT-2, Llama (3.2, SmolLM2), Mistral, Qwen2, Qwen3 and
+ * Gemma 3 without images, with the keys of transformers 4 and 5, whose defaults hold for what config.json lacks. A
+ * GPT-2 without a config.json has the sizes of its tensors and a dropout of 0.1. F16, BF16 and F64 are converted.
+ * Weights are read straight into the parameters: no initial values are drawn, and no second copy of the model exists.
+ * tg_tokenizer_open reads the vocabulary of the folder.
  *
- *     tg_gpt *model = tg_gpt_open(params, "gpt2", NULL);
- *     tg_tokenizer *tokenizer = tg_tokenizer_open("gpt2", NULL, &error);
+ *     tg_gpt *model = tg_gpt_open(params, "Qwen3-0.6B", NULL);
+ *     tg_tokenizer *tokenizer = tg_tokenizer_open("Qwen3-0.6B", NULL, &error);
  *
- * NULL, with the error in their run and nothing added or drawn. VALUE, with the name of the setting, for a model that
- * is not a tg_gpt: another model_type, activation_function, layer_norm_epsilon or n_inner, scaling by layers,
- * cross-attention, different probabilities of dropout. VALUE also for settings that disagree with the tensors, and for
- * missing and unknown tensors. FORMAT for an invalid file; SHAPE and DTYPE as for tg_params_load; the errors of
- * tg_gpt_new. */
+ * NULL, with the error in their run and nothing added or drawn. VALUE, with the file, the key and its value, for a
+ * family, a setting or a value that a model here does not have, and for an unknown key, unless it is null; VALUE also
+ * for missing and unknown tensors. SHAPE for a tensor that does not have the shape of config.json; DTYPE for one that
+ * is not a float, or quantized; FORMAT for an invalid file; the errors of tg_gpt_new. */
 TG_API tg_gpt *tg_gpt_open(tg_params *params, const char *path, const tg_gpt_open_config *config);
+
+/* Returns the number of ids that end a text, those of eos_token_id in the config.json of a model that was opened, at
+ * most 8, and sets *ids to them, borrowed from the model. */
+TG_API int64_t tg_gpt_end_tokens(const tg_gpt *model, const int32_t **ids);
 
 typedef struct tg_gpt_save_config {
     /* private: tg_gpt_save_config_default() sets it */
     tg_config_mark mark;
     /* default TG_SAVE_FLOATS_KEEP */
     tg_save_floats floats;
-    /* the id of <|endoftext|>, which begins and ends texts in transformers; default -1, none */
+    /* the id that begins and ends texts in transformers, such as that of <|endoftext|>; default -1, the ids of the
+     * folder from which the model was opened, or none */
     int32_t end_token;
 } tg_gpt_save_config;
 
 TG_API tg_gpt_save_config tg_gpt_save_config_default(void);
 
-/* Writes model.safetensors and then config.json to a folder that exists: GPT2LMHeadModel.save_pretrained(folder). Each
- * is replaced as a whole, so after an error the first one may be the new one. A model without biases of queries, keys
- * and values gets zeros, and LoRA is merged in the file. VALUE for positions that are not learned, and for a head that
- * was replaced; SHAPE for a parameter that does not have the shape of the config any more (tg_tensor_resize_rows);
- * RANGE for end_token; the errors of tg_params_save. */
+/* Writes model.safetensors and then config.json, with the keys of transformers 5, to a folder that exists:
+ * save_pretrained(folder). The family is that of the folder from which the model was opened, or else the first of those
+ * of tg_gpt_open whose models may have its config. Each file is replaced as a whole, so after an error the first one may
+ * be the new one. Biases that the family has, and the model not, are zeros, and LoRA is merged in the file. VALUE, with
+ * the setting, for a model that no family has, and for a head that was replaced; SHAPE for a parameter that does not
+ * have the shape of the config any more (tg_tensor_resize_rows); RANGE for end_token; the errors of tg_params_save. */
 TG_API bool tg_gpt_save(const tg_gpt *model, const char *folder, const tg_gpt_save_config *config, tg_error *error);
-
-/* ---- the next token ---------------------------------------------------------------------------------------------- */
-
-/* The top_k that keeps all logits. */
-#define TG_NO_TOP_K (-1)
-
-typedef struct tg_sample_config {
-    /* private: tg_sample_config_default() sets it */
-    tg_config_mark mark;
-    /* whether the most probable token is returned, without a draw; on ties the smaller id. Default true. The options
-     * below need false; setting them together with true is an error */
-    bool greedy;
-    /* the divisor of the logits, above 0 and finite; default 1 */
-    double temperature;
-    /* the number of largest logits that are kept, 1 to V; those that tie with the last are kept, too; default
-     * TG_NO_TOP_K, all */
-    int64_t top_k;
-    /* of the kept tokens, only the most probable ones are kept that together reach this probability, in (0,1]; default
-     * 1, all */
-    double top_p;
-} tg_sample_config;
-
-TG_API tg_sample_config tg_sample_config_default(void);
-
-/* Returns the id of the next token of any language model, drawn as by torch.multinomial(softmax(logits / temperature),
- * 1) from logits (V) of f32 or f64. Follows the book's `generate` (top_k, then temperature) and Holtzman et al. 2020
- * (top_p). `rng` is optional if greedy. -1, and nothing drawn, after an error: SHAPE for other logits; VALUE if a logit
- * is NaN or inf, or if all are -inf; RANGE or VALUE for an option out of bounds; VALUE for an option that greedy would
- * ignore; STATE without a generator; MEMORY. */
-TG_API int32_t tg_sample(const tg_tensor *logits, tg_rng *rng, const tg_sample_config *config, tg_error *error);
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-typedef struct tg_gpt_generate_config {
-    /* private: tg_gpt_generate_config_default() sets it */
-    tg_config_mark mark;
-    /* the largest number of new tokens, 0 or more; default 50 */
-    int64_t max_new_tokens;
-    /* the choice of each token; default tg_sample_config_default() */
-    tg_sample_config sample;
-    /* the id that ends the generation, and is not written; default -1, none */
-    int32_t end_token;
-    /* whether keys and values are kept for the next token: faster, with more memory; default true */
-    bool use_cache;
-    /* a function that is called with `context` and each new id; it returns false to end the generation; default NULL */
-    bool (*on_token)(void *context, int32_t id);
-    void *context;
-} tg_gpt_generate_config;
-
-TG_API tg_gpt_generate_config tg_gpt_generate_config_default(void);
-
-/* Continues a prompt of `count` ids, at least 1 and at most the context. Writes the new ids to `ids`, an array of
- * max_new_tokens, and returns their number. A text that becomes longer than the context continues from its last
- * `context` tokens, as in the book's generate_text_simple; each further token then costs a whole pass. Recording and
- * training are off during the call, and restored after it. Draws from the generator of the tape's run unless greedy.
- *
- * -1 after an error: nothing is written, and the generator is as it was before, but on_token may have been called.
- * SHAPE for an empty prompt; RANGE for a longer prompt, and, with the index, for an id outside of [0,V); VALUE for an
- * invalid option; the errors of tg_gpt_forward and tg_sample. */
+/* Continues a prompt of `count` ids, at least 1 and at most the context, as tg_generate does, also beyond the context.
+ * Writes the new ids to `ids`, an array of max_new_tokens, and returns their number. -1 after the errors of
+ * tg_generate; VALUE if the head was replaced. */
 TG_API int64_t tg_gpt_generate(tg_tape *tape, const tg_gpt *model, const int32_t *prompt, int64_t count, int32_t *ids,
-                               const tg_gpt_generate_config *config);
+                               const tg_generate_config *config);
 
-/* Continues several texts at a time, which is several times as fast as one after the other: each step reads the weights
- * once for all of them. `prompts` has the ids of the prompts one after the other, counts[i] of prompt i. Writes the new
- * ids of text i to row i of `ids`, (texts,max_new_tokens), and their number to new_counts[i]; the rest of a row stays.
- * Each text is one that tg_gpt_generate could have returned; their draws follow each other in each step. Prompts of
- * one length are the fastest: the tokens that a prompt has more than the shortest one go through the model one by one.
- *
- * false after an error: nothing is written, and the generator is as it was before. VALUE for a number of texts below 1,
- * and if on_token is set; the other errors of tg_gpt_generate. */
+/* Continues several texts together: tg_generate, with its errors; VALUE if the head was replaced. */
 TG_API bool tg_gpt_generate_batch(tg_tape *tape, const tg_gpt *model, const int32_t *prompts, const int64_t *counts,
-                                  int64_t texts, int32_t *ids, int64_t *new_counts,
-                                  const tg_gpt_generate_config *config);
+                                  int64_t texts, int32_t *ids, int64_t *new_counts, const tg_generate_config *config);
 
 #ifdef __cplusplus
 }

@@ -24,7 +24,7 @@ extern "C" {
 
 /* ---- saving a model ---------------------------------------------------------------------------------------------- */
 
-/* How f32 and f64 values are written. */
+/* How f32 and f64 values are written. Those of bf16 are written as BF16. */
 typedef enum tg_save_floats {
     /* unchanged */
     TG_SAVE_FLOATS_KEEP,
@@ -121,6 +121,10 @@ typedef struct tg_params_load_config {
     /* whether a table may have more rows than in the file: its first rows are loaded, and the others keep their values.
      * Not for shards. Default false */
     bool grown_rows;
+    /* whether the frozen matrices of the params, which the file has as BF16, become tensors of bf16: they then take 2
+     * bytes per value, and cannot be trained again. Matrices are parameters of rank 2 (tg_params_set_frozen freezes
+     * them). Default false */
+    bool keep_bf16;
     /* a prefix of each name in the file, such as "model."; names without it are ignored. NULL is "". Default NULL */
     const char *prefix;
     /* the size in bytes of the largest header that is read, 1 to 100000000; default 16777216 */
@@ -135,7 +139,8 @@ TG_API tg_params_load_config tg_params_load_config_default(void);
  * in ".index.json" is a model in several files, which are in the same folder. A tied tensor needs only one of its names
  * in the file. If the file has several, the first name in the params decides.
  *
- * F16 and BF16 are converted to f32. f64 reads them, and F32, only with convert_floats. i32 reads all integers but U8,
+ * F16 and BF16 are converted to f32. f64 reads them, and F32, only with convert_floats; and bf16 reads F16, F32 and F64
+ * so. i32 reads all integers but U8,
  * if their values fit.
  *
  * All or nothing: after an error no parameter has changed. The values are read into new memory, so addresses from
@@ -143,7 +148,8 @@ TG_API tg_params_load_config tg_params_load_config_default(void);
  * backward that needs the values from before the load reports STATE.
  *
  * FORMAT for an invalid file. VALUE for missing and unexpected tensors, unless `strict` is false. SHAPE and DTYPE for
- * other shapes and dtypes, whatever `strict` is. These errors list the names. STATE if the params have an error. */
+ * other shapes and dtypes, whatever `strict` is. These errors list the names. STATE if the params have an error, and
+ * for keep_bf16 if another tensor shares the values of a matrix. */
 TG_API bool tg_params_load(tg_params *params, const char *path, const tg_params_load_config *config, tg_error *error);
 
 /* The same from the bytes of one file. VALUE for a negative size. */

@@ -200,6 +200,10 @@ struct tg_op {
      * nothing. */
     void (*differentiate)(tg_tape *tape, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx);
 
+    /* bit mask of the inputs that may be bf16; they have no gradient, and all other float inputs are f32 then. A call
+     * with another input of bf16 is DTYPE. */
+    uint32_t bf16_inputs;
+
     /* private: bit mask of the inputs that are tables, of which the op reads only those rows that the ids of the input
      * before name */
     uint32_t lookups;

@@ -36,13 +36,17 @@ typedef enum tg_dtype {
     /* int32_t, for ids and indices */
     TG_I32,
     /* uint8_t, for masks: 0 is false, any other value is true */
-    TG_U8
+    TG_U8,
+    /* bfloat16, the upper half of a float, as uint16_t: for the frozen weights of a large model, which take half of the
+     * memory then. The table of tg_embedding and the weights of tg_linear and tg_linear_cross_entropy may have it, and
+     * compute as if they had been converted to f32; every other op refuses it. It never requires a gradient. */
+    TG_BF16
 } tg_dtype;
 
-/* Returns "f32", "f64", "i32" or "u8"; "unknown" for a number that is not a dtype. */
+/* Returns "f32", "f64", "i32", "u8" or "bf16"; "unknown" for a number that is not a dtype. */
 TG_API const char *tg_dtype_name(tg_dtype dtype);
 
-/* Returns the bytes of a value: 4, 8, 4 or 1; 0 for a number that is not a dtype. torch's dtype.itemsize. */
+/* Returns the bytes of a value: 4, 8, 4, 1 or 2; 0 for a number that is not a dtype. torch's dtype.itemsize. */
 TG_API size_t tg_dtype_size(tg_dtype dtype);
 
 /* The largest rank. */

@@ -188,6 +188,28 @@ TG_API const char *tg_tokenizer_bytes(const tg_tokenizer *tokenizer, int32_t id,
 TG_API char *tg_tokenizer_decode(const tg_tokenizer *tokenizer, const int32_t *ids, int64_t count, size_t *length,
                                  tg_error *error);
 
+/* ---- text as it is generated ------------------------------------------------------------------------------------- */
+/* The text of ids that come one after the other, in pieces that end with whole characters: an id may have only some of
+ * a character's bytes. The pieces together are tg_tokenizer_decode of all ids, also where its bytes are not UTF-8.
+ *
+ *     const char *piece = tg_text_stream_add(stream, id, NULL, &error);
+ *     fputs(piece ? piece : "", stdout); */
+
+typedef struct tg_text_stream tg_text_stream;
+
+/* Returns a stream of texts of a tokenizer, which must outlive it. Yours to free. */
+TG_API tg_text_stream *tg_text_stream_new(const tg_tokenizer *tokenizer, tg_error *error);
+TG_API void tg_text_stream_free(tg_text_stream *stream);
+
+/* Adds an id, and returns the text up to the last whole character that earlier calls have not returned: "" if the id
+ * completes none. It ends with a NUL, and is borrowed from the stream until the next call. Writes its size in bytes to
+ * `length`, which is optional. NULL after an error, and the id is not added: RANGE for an id that does not exist. */
+TG_API const char *tg_text_stream_add(tg_text_stream *stream, int32_t id, size_t *length, tg_error *error);
+
+/* Ends a text: returns the bytes of a character that no id has completed, "" if there are none, as
+ * tg_text_stream_add does. The stream can then begin another text. */
+TG_API const char *tg_text_stream_end(tg_text_stream *stream, size_t *length, tg_error *error);
+
 /* Reads a whole file into a text that ends with a NUL; yours (tg_text_free). Writes its size in bytes, without the NUL,
  * to `length`, which is optional. The bytes are not checked. FILE if it is not a regular file. */
 TG_API char *tg_text_read(const char *path, size_t *length, tg_error *error);

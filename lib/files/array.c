@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "files/half.h"
+#include "math/half.h"
 
 /* The bytes of the buffer for conversions: 8 bytes per value at most. */
 #define BUFFER_VALUES ((int64_t)32768)
@@ -65,7 +65,7 @@ tg_stored tg_stored_of(tg_dtype dtype, tg_save_floats floats)
     if (tg_dtype_is_float((int)dtype) && floats != TG_SAVE_FLOATS_KEEP) {
         return floats == TG_SAVE_FLOATS_F16 ? TG_STORED_F16 : TG_STORED_BF16;
     }
-    static const tg_stored stored[] = {TG_STORED_F32, TG_STORED_F64, TG_STORED_I32, TG_STORED_U8};
+    static const tg_stored stored[] = {TG_STORED_F32, TG_STORED_F64, TG_STORED_I32, TG_STORED_U8, TG_STORED_BF16};
     return stored[dtype];
 }
 
@@ -80,7 +80,8 @@ bool tg_stored_fits(tg_stored stored, tg_dtype dtype, bool convert_floats)
 {
     tg_dtype natural;
     return tg_stored_dtype(stored, &natural) &&
-           (natural == dtype || (convert_floats && tg_dtype_is_float((int)natural) && tg_dtype_is_float((int)dtype)));
+           (natural == dtype || stored == tg_stored_of(dtype, TG_SAVE_FLOATS_KEEP) ||
+            (convert_floats && tg_dtype_is_float((int)natural) && (tg_dtype_is_float((int)dtype) || dtype == TG_BF16)));
 }
 
 bool tg_stored_holds(tg_stored stored, tg_dtype dtype)

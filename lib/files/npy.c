@@ -261,8 +261,14 @@ bool tg_tensor_save_npy(const tg_tensor *x, const char *path, tg_error *error)
 {
     char text[512];
     tg_file_writer writer;
-    if (!tg_tensor_check("tensor_save_npy", "tensor", x, error) ||
-        !tg_file_writer_begin(&writer, "tensor_save_npy", path, error)) {
+    if (!tg_tensor_check("tensor_save_npy", "tensor", x, error)) {
+        return false;
+    }
+    if (x->dtype == TG_BF16) {
+        return tg_error_set(error, TG_ERROR_DTYPE,
+                            "tensor_save_npy: the tensor is bf16, which NumPy does not have (tg_tensor_new_cast)");
+    }
+    if (!tg_file_writer_begin(&writer, "tensor_save_npy", path, error)) {
         return false;
     }
     if (!tg_file_writer_write(&writer, text, format_header(x, text), error) ||

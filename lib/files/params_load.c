@@ -141,7 +141,12 @@ bool tg_params_read_from_file(const tg_params *params, const char *name, const t
     for (int64_t i = 0; i < tg_params_count(params); i++) {
         tg_entry entry = tg_params_at(params, i);
         const tg_array *array = entry.kind == TG_ENTRY_ALIAS ? NULL : array_of(params, file, prefix, i);
-        if (array && !tg_pending_read(pending, name, array, entry.tensor, tg_shard_of(entry.tensor), error)) {
+        tg_tensor *x = entry.tensor;
+        bool becomes_bf16 = array && config->keep_bf16 && array->dtype == TG_STORED_BF16 && x->dtype == TG_F32 &&
+                            entry.kind == TG_ENTRY_PARAMETER && !x->requires_grad && x->rank == 2 &&
+                            array->shape.size[0] == tg_whole_shape(tg_shape_of(x), tg_shard_of(x)).size[0];
+        if (array &&
+            !(becomes_bf16 ? tg_pending_read_bf16 : tg_pending_read)(pending, name, array, x, tg_shard_of(x), error)) {
             return false;
         }
     }

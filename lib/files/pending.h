@@ -30,6 +30,11 @@ void *tg_pending_add(tg_pending *pending, const char *call, const char *name, vo
 bool tg_pending_read(tg_pending *pending, const char *call, const tg_array *array, tg_tensor *x, tg_shard shard,
                      tg_error *error);
 
+/* The same for a frozen parameter and an array of BF16: x becomes a tensor of bf16, with a new storage. STATE if
+ * another tensor shares the values of x. */
+bool tg_pending_read_bf16(tg_pending *pending, const char *call, const tg_array *array, tg_tensor *x, tg_shard shard,
+                          tg_error *error);
+
 /* Finishes all, and frees the list. The versions of tensors whose values were replaced increase. */
 void tg_pending_end(tg_pending *pending, bool replaces);
 

@@ -9,8 +9,11 @@ static const char call[] = "safetensors_save";
 /* Finds the dtype in the file. */
 static bool find_stored(const tg_named_tensor *item, int64_t index, tg_stored *stored, tg_error *error)
 {
-    static const char *const allowed[] = {
-        [TG_F32] = "F32, F16 or BF16", [TG_F64] = "F64", [TG_I32] = "I32 or I64", [TG_U8] = "U8 or BOOL"};
+    static const char *const allowed[] = {[TG_F32] = "F32, F16 or BF16",
+                                          [TG_F64] = "F64",
+                                          [TG_I32] = "I32 or I64",
+                                          [TG_U8] = "U8 or BOOL",
+                                          [TG_BF16] = "BF16"};
     tg_dtype dtype = tg_dtype_of(item->tensor);
     *stored = item->dtype ? tg_stored_from_name(item->dtype) : tg_stored_of(dtype, TG_SAVE_FLOATS_KEEP);
     return (*stored < TG_STORED_COUNT && tg_stored_holds(*stored, dtype)) ||

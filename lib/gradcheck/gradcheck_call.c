@@ -115,7 +115,7 @@ bool tg_check_copy_input(tg_check *c, int k)
         c->moved[k] = tg_retain(c->moved[same]);
         return true;
     }
-    bool shadowed = c->config.numeric_in_f64 && dtype == TG_F32;
+    bool shadowed = c->config.numeric_in_f64 && (dtype == TG_F32 || dtype == TG_BF16);
     c->inputs[k] = v->name ? tg_retain(x) : copy_like(x, dtype);
     if (c->config.reference) {
         c->moved[k] = tg_tensor_new_cast(x, TG_F64, NULL);

@@ -1,7 +1,7 @@
-/* gpt: GPT-2, composed of modules. They are created in the order of the book's GPTModel, so the same seed draws the
- * same initial values.
+/* gpt: the decoder, composed of modules. They are created in the order of the book's GPTModel, so the same seed draws
+ * the same initial values.
  *
- *   x      = dropout(tok_emb[ids] + pos_emb[0 .. T-1])      (B,T,C)
+ *   x      = dropout(scale tok_emb[ids] + pos_emb[0 .. T-1])  (B,T,C); pos_emb: only learned positions, and sinusoidal
  *   x      = block_i(x)                                     for each block i
  *   logits = final_norm(x) W^T                              (B,T,V), W is the weight of the head
  */
@@ -17,89 +17,6 @@
 #include "nn/positions/positions.h"
 #include "tape/tape.h"
 
-/* ---- config ---- */
-
-static const char mark[] = "tg_gpt_config_default";
-
-tg_gpt_config tg_gpt_config_default(void)
-{
-    return (tg_gpt_config){.mark = mark, .position = TG_POSITION_LEARNED, .path = TG_ATTENTION_FUSED};
-}
-
-bool tg_gpt_config_from_name(const char *name, tg_gpt_config *config, tg_error *error)
-{
-    static const char call[] = "gpt_config_from_name";
-    static const struct {
-        const char *name;
-        int64_t vocabulary, context, width, heads, layers;
-        double dropout;
-        bool tied_head;
-    } named[] = {
-        {"gpt2-small", 50257, 1024, 768, 12, 12, 0.1, false},
-        {"gpt2-medium", 50257, 1024, 1024, 16, 24, 0.1, false},
-        {"gpt2-large", 50257, 1024, 1280, 20, 36, 0.1, false},
-        {"gpt2-xl", 50257, 1024, 1600, 25, 48, 0.1, false},
-        {"tiny", 512, 128, 128, 4, 4, 0, true},
-    };
-    if (!name || !config) {
-        return tg_error_set(error, TG_ERROR_STATE, "%s: the %s is NULL", call, name ? "config" : "name");
-    }
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
-        if (strcmp(name, named[i].name) == 0) {
-            *config = tg_gpt_config_default();
-            config->vocabulary = named[i].vocabulary;
-            config->context = named[i].context;
-            config->width = named[i].width;
-            config->heads = named[i].heads;
-            config->layers = named[i].layers;
-            config->dropout = named[i].dropout;
-            config->tied_head = named[i].tied_head;
-            config->init = named[i].tied_head ? TG_GPT_INIT_GPT2 : TG_GPT_INIT_MODULES;
-            return true;
-        }
-    }
-    return tg_error_set(error, TG_ERROR_VALUE,
-                        "%s: '%.*s'; it must be gpt2-small, gpt2-medium, gpt2-large, gpt2-xl or tiny", call,
-                        TG_CUT(name, 40));
-}
-
-static bool check_gpt_config(tg_params *params, const tg_gpt_config *c)
-{
-    static const char call[] = "gpt_new";
-    const struct {
-        const char *name;
-        int64_t value, largest;
-    } sizes[] = {{"vocabulary", c->vocabulary, INT32_MAX},
-                 {"context", c->context, INT64_MAX},
-                 {"width", c->width, INT64_MAX},
-                 {"heads", c->heads, INT64_MAX},
-                 {"layers", c->layers, 100000}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (sizes[i].value < 1 || sizes[i].value > sizes[i].largest) {
-            return tg_params_fail(params, TG_ERROR_VALUE, "%s: %s %lld; it must be set, from 1 to %lld", call,
-                                  sizes[i].name, (long long)sizes[i].value, (long long)sizes[i].largest);
-        }
-    }
-    if (c->width % c->heads != 0) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "%s: heads %lld do not divide width %lld", call,
-                              (long long)c->heads, (long long)c->width);
-    }
-    if ((unsigned)c->position > TG_POSITION_NONE) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "%s: position %d does not exist; it must be 0 to %d", call,
-                              (int)c->position, TG_POSITION_NONE);
-    }
-    if ((unsigned)c->path > TG_ATTENTION_ELEMENTARY) {
-        return tg_params_fail(params, TG_ERROR_VALUE,
-                              "%s: path %d does not exist; it must be 0 (fused) or 1 (elementary)", call, (int)c->path);
-    }
-    if ((unsigned)c->init > TG_GPT_INIT_GPT2) {
-        return tg_params_fail(params, TG_ERROR_VALUE, "%s: init %d; it must be TG_GPT_INIT_MODULES or TG_GPT_INIT_GPT2",
-                              call, (int)c->init);
-    }
-    return (c->dropout >= 0 && c->dropout < 1) ||
-           tg_params_fail(params, TG_ERROR_VALUE, "%s: dropout %g is outside [0,1)", call, c->dropout);
-}
-
 /* ---- constructor ---- */
 
 static void make_blocks(tg_gpt *model, tg_nn_positional_config *positions)
@@ -108,17 +25,35 @@ static void make_blocks(tg_gpt *model, tg_nn_positional_config *positions)
     const tg_position_kind *kind = tg_position_kind_of(c->position);
     tg_nn_transformer_block_config block = tg_nn_transformer_block_config_default();
     block.dropout = c->dropout;
-    block.attention.dropout = c->dropout;
-    block.attention.bias = c->qkv_bias;
-    block.attention.path = c->path;
-    block.attention.positional = kind->is_relative ? &model->pos_emb : NULL;
+    block.norm = c->norm;
+    block.eps = c->eps;
+    block.norm_after = c->norm_after;
+    block.hidden = c->hidden;
+    block.feed_forward = c->feed_forward;
+    block.feed_forward_bias = c->feed_forward_bias;
+    tg_nn_multihead_attention_config *attention = &block.attention;
+    attention->dropout = c->dropout;
+    attention->key_heads = c->key_heads;
+    attention->head_width = c->head_width;
+    attention->bias = c->qkv_bias;
+    attention->out_bias = c->out_bias;
+    attention->query_key_norm = c->query_key_norm ? c->norm : TG_NORM_NONE;
+    attention->query_key_eps = c->eps;
+    bool is_usual = c->attention_scale == 1 / sqrt((double)c->head_width);
+    attention->scale = is_usual ? TG_SCALE_OF_WIDTH : c->attention_scale;
+    attention->path = c->path;
+    attention->positional = kind->is_relative ? &model->pos_emb : NULL;
     tg_nn_positional own;
     for (int64_t i = 0; i < c->layers; i++) {
         char name[48];
+        const tg_gpt_layer *layer = &c->layers_of_period[i % c->period];
+        attention->window = layer->window;
         if (kind->is_per_layer) {
             snprintf(name, sizeof name, "trf_blocks.%lld.att.position", (long long)i);
-            own = tg_nn_positional_make(model->params, name, c->position, c->context, c->width, positions);
-            block.attention.positional = &own;
+            positions->rotary = layer->rotary;
+            own = tg_nn_positional_make(model->params, name, c->position, c->context, c->heads * c->head_width,
+                                        positions);
+            attention->positional = &own;
             /* all layers share DeBERTa's distances */
             positions->distances = positions->distances ? positions->distances : own.weight;
         }
@@ -136,11 +71,12 @@ static void make(tg_gpt *model)
     tg_nn_positional_config positions = tg_nn_positional_config_default();
     positions.heads = c->heads;
     if (!kind->is_per_layer) {
-        model->pos_emb = tg_nn_positional_make(params, kind->is_relative ? "position" : "pos_emb", c->position,
-                                               c->context, c->width, &positions);
+        model->pos_emb =
+            tg_nn_positional_make(params, kind->is_relative ? "position" : "pos_emb", c->position, c->context,
+                                  kind->is_relative ? c->heads * c->head_width : c->width, &positions);
     }
     make_blocks(model, &positions);
-    model->final_norm = tg_nn_norm_make(params, "final_norm", c->width, TG_NORM_LAYER, 1e-5);
+    model->final_norm = tg_nn_norm_make(params, "final_norm", c->width, c->norm, c->eps);
     if (c->tied_head) {
         tg_tensor *weight = tg_params_add_alias(params, "out_head.weight", "tok_emb.weight");
         model->out_head = (tg_nn_linear){.module = {params, weight != NULL}, .weight = weight};
@@ -159,8 +95,9 @@ static void initialize_as_gpt2(tg_params *params, int64_t first, int64_t layers)
             continue;
         }
         if (entry.tensor->rank > 1) {
-            bool onto_residual =
-                tg_ends_with(entry.name, "out_proj.weight") || tg_ends_with(entry.name, "ff.layers.2.weight");
+            bool onto_residual = tg_ends_with(entry.name, "out_proj.weight") ||
+                                 tg_ends_with(entry.name, "ff.layers.2.weight") ||
+                                 tg_ends_with(entry.name, "ff.fc3.weight");
             double scale = onto_residual ? 1 / sqrt(2 * (double)layers) : 1;
             tg_tensor_fill_normal(entry.tensor, tg_params_rng(params), 0, std * scale, NULL);
         } else if (tg_ends_with(entry.name, "bias")) {
@@ -171,11 +108,13 @@ static void initialize_as_gpt2(tg_params *params, int64_t first, int64_t layers)
 
 tg_gpt *tg_gpt_new(tg_params *params, const tg_gpt_config *given)
 {
-    if (!tg_params_expect_config(params, "gpt_new", given, mark)) {
+    char problem[TG_GPT_PROBLEM];
+    if (!tg_params_expect_config(params, "gpt_new", given, tg_gpt_config_mark)) {
         return NULL;
     }
     tg_gpt_config config = given ? *given : tg_gpt_config_default();
-    if (!check_gpt_config(params, &config)) {
+    if (!tg_gpt_config_complete(&config, problem)) {
+        tg_params_fail(params, TG_ERROR_VALUE, "gpt_new: %s", problem);
         return NULL;
     }
     size_t layers = (size_t)config.layers;
@@ -264,9 +203,65 @@ bool tg_gpt_extend_context(tg_gpt *model, int64_t context)
 
 /* ---- forward ---- */
 
-static bool check_input(tg_tape *t, const tg_gpt *model, const tg_tensor *ids, const tg_kv_cache *cache)
+static const char forward_mark[] = "tg_gpt_forward_config_default";
+
+tg_gpt_forward_config tg_gpt_forward_config_default(void)
+{
+    return (tg_gpt_forward_config){.mark = forward_mark};
+}
+
+tg_kv_cache *tg_gpt_make_cache(const tg_gpt *model, int64_t batch, int64_t positions, tg_error *error)
+{
+    const tg_gpt_config *c = &model->config;
+    int64_t windows[TG_GPT_PERIOD];
+    for (int64_t i = 0; i < c->period; i++) {
+        windows[i] = c->layers_of_period[i].window;
+    }
+    tg_kv_cache_config config = tg_kv_cache_config_default();
+    config.windows = windows;
+    config.window_count = c->period;
+    return tg_kv_cache_new(tg_gpt_dtype(model), c->layers, batch, c->key_heads, positions, c->key_heads * c->head_width,
+                           &config, error);
+}
+
+tg_kv_cache *tg_gpt_new_cache(const tg_gpt *model, int64_t batch, int64_t positions)
+{
+    if (!model || !tg_params_is_usable(model->params)) {
+        return NULL;
+    }
+    return tg_gpt_make_cache(model, batch, positions, tg_params_run(model->params)->error);
+}
+
+static bool check_positions(tg_tape *t, const char *call, const tg_gpt *model, const tg_tensor *ids,
+                            const tg_tensor *positions)
+{
+    char text[TG_SHAPE_TEXT];
+    if (!tg_tape_expect_input(t, call, "positions", positions)) {
+        return false;
+    }
+    if (positions->dtype != TG_I32 || !tg_same_shape(positions, ids)) {
+        return tg_tape_fail(t, positions->dtype == TG_I32 ? TG_ERROR_SHAPE : TG_ERROR_DTYPE, call,
+                            "the positions are %s %s; they must be i32 in the shape of the ids",
+                            tg_dtype_name(tg_dtype_of(positions)), tg_shape_format(tg_shape_of(positions), text));
+    }
+    for (int64_t i = 0; i < positions->count; i++) {
+        double position = tg_tensor_value_at(positions, i);
+        if (position < 0 || position >= (double)model->config.context) {
+            return tg_tape_fail(t, TG_ERROR_RANGE, call, "position %.0f at %s is outside of the context, [0,%lld)",
+                                position,
+                                tg_index_format(&(tg_shape){positions->rank, {ids->shape[0], ids->shape[1]}}, i, text),
+                                (long long)model->config.context);
+        }
+    }
+    return true;
+}
+
+static bool check_input(tg_tape *t, const tg_gpt *model, const tg_tensor *ids, const tg_gpt_forward_config *given)
 {
     static const char call[] = "gpt_forward";
+    if (!tg_tape_expect_config(t, call, given, forward_mark)) {
+        return false;
+    }
     if (!model) {
         return tg_tape_fail(t, TG_ERROR_STATE, call, "the model is NULL");
     }
@@ -279,9 +274,13 @@ static bool check_input(tg_tape *t, const tg_gpt *model, const tg_tensor *ids, c
                             "the ids are %s %s; they must be i32 (B,T)", tg_dtype_name(tg_dtype_of(ids)),
                             tg_shape_format(tg_shape_of(ids), text));
     }
+    const tg_kv_cache *cache = given ? given->cache : NULL;
     if (cache && cache->layers != model->config.layers) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the cache has %lld layers; the model has %lld",
                             (long long)cache->layers, (long long)model->config.layers);
+    }
+    if (given && given->positions) {
+        return check_positions(t, call, model, ids, given->positions);
     }
     int64_t start = tg_kv_cache_length(cache);
     return ids->shape[1] <= model->config.context - start ||
@@ -302,15 +301,25 @@ static tg_tensor *forward_block(tg_tape *t, const tg_gpt *model, tg_tensor *x,
 }
 
 /* Returns the input of the head: ids (B,T) -> features (B,T,C). */
-static tg_tensor *features_of(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
+static tg_tensor *features_of(tg_tape *t, const tg_gpt *model, tg_tensor *ids, const tg_gpt_forward_config *given)
 {
-    if (!check_input(t, model, ids, cache)) {
+    if (!check_input(t, model, ids, given)) {
         return NULL;
     }
+    tg_kv_cache *cache = given ? given->cache : NULL;
+    const tg_position_kind *kind = tg_position_kind_of(model->config.position);
+    tg_tensor *positions = given ? given->positions : NULL;
     tg_nn_multihead_attention_forward_config attention = tg_nn_multihead_attention_forward_config_default();
     attention.cache = cache;
+    attention.positions = kind->rotate ? positions : NULL;
+    attention.first_keys = given ? given->first_keys : NULL;
     tg_tensor *x = tg_nn_embedding_forward(t, &model->tok_emb, ids);
-    if (model->pos_emb.module.is_made) {
+    if (model->config.embedding_scale != 1) {
+        x = tg_mul_scalar(t, x, model->config.embedding_scale);
+    }
+    if (kind->add && positions) {
+        x = tg_add(t, x, tg_embedding(t, model->pos_emb.weight, positions, NULL));
+    } else if (kind->add) {
         x = tg_nn_positional_forward(t, &model->pos_emb, x, tg_kv_cache_length(cache));
     }
     x = tg_dropout(t, x, model->config.dropout);
@@ -322,56 +331,61 @@ static tg_tensor *features_of(tg_tape *t, const tg_gpt *model, tg_tensor *ids, t
 }
 
 /* Ends a pass: commits it to the cache, or removes everything that a failed pass has left. */
-static tg_tensor *finish(tg_tape *t, const tg_tape_point *point, tg_tensor *logits, tg_kv_cache *cache)
+static tg_tensor *finish(tg_tape *t, const tg_tape_point *point, tg_tensor *result, const tg_gpt_forward_config *given)
 {
+    tg_kv_cache *cache = given && given->mark == forward_mark ? given->cache : NULL;
     tg_error error = TG_NO_ERROR;
-    if (logits && cache && !tg_kv_cache_commit(cache, &error)) {
+    if (result && cache && !tg_kv_cache_commit(cache, &error)) {
         tg_tape_fail(t, error.code, "gpt_forward", "%s", error.text);
-        logits = NULL;
+        result = NULL;
     }
-    if (!logits && cache) {
+    if (!result && cache) {
         tg_kv_cache_abandon(cache);
     }
-    return tg_tape_end_module(t, point, logits);
+    return tg_tape_end_module(t, point, result);
 }
 
-tg_tensor *tg_gpt_forward(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
+tg_tensor *tg_gpt_forward(tg_tape *t, const tg_gpt *model, tg_tensor *ids, const tg_gpt_forward_config *config)
 {
     tg_tape_point point;
     tg_tape_save_point(t, true, &point);
-    tg_tensor *features = features_of(t, model, ids, cache);
-    return finish(t, &point, features ? tg_nn_linear_forward(t, &model->out_head, features) : NULL, cache);
+    tg_tensor *features = features_of(t, model, ids, config);
+    return finish(t, &point, features ? tg_nn_linear_forward(t, &model->out_head, features) : NULL, config);
 }
 
-tg_tensor *tg_gpt_hidden_states(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
+tg_tensor *tg_gpt_hidden_states(tg_tape *t, const tg_gpt *model, tg_tensor *ids, const tg_gpt_forward_config *config)
 {
     tg_tape_point point;
     tg_tape_save_point(t, true, &point);
-    return finish(t, &point, features_of(t, model, ids, cache), cache);
+    return finish(t, &point, features_of(t, model, ids, config), config);
 }
 
 tg_tensor *tg_gpt_loss(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_tensor *targets,
-                       const tg_cross_entropy_config *config)
+                       const tg_gpt_forward_config *config)
 {
     tg_tape_point point;
     tg_tape_save_point(t, true, &point);
-    tg_tensor *features = features_of(t, model, ids, NULL);
+    bool has_cache = config && config->mark == forward_mark && config->cache;
+    tg_tensor *features = has_cache
+                              ? (tg_tape_fail(t, TG_ERROR_STATE, "gpt_loss", "a cache is given; it must be NULL"), NULL)
+                              : features_of(t, model, ids, config);
     tg_tensor *loss = NULL;
     if (features) {
         const tg_nn_linear *head = &model->out_head;
+        const tg_cross_entropy_config *options = config ? config->loss : NULL;
         loss = head->bias || head->lora_a
-                   ? tg_cross_entropy(t, tg_nn_linear_forward(t, head, features), targets, config)
-                   : tg_linear_cross_entropy(t, features, head->weight, targets, config);
+                   ? tg_cross_entropy(t, tg_nn_linear_forward(t, head, features), targets, options)
+                   : tg_linear_cross_entropy(t, features, head->weight, targets, options);
     }
     return tg_tape_end_module(t, &point, loss);
 }
 
-tg_tensor *tg_gpt_last_logits(tg_tape *t, const tg_gpt *model, tg_tensor *ids, tg_kv_cache *cache)
+tg_tensor *tg_gpt_last_logits(tg_tape *t, const tg_gpt *model, tg_tensor *ids, const tg_gpt_forward_config *config)
 {
     tg_tape_point point;
     tg_tape_save_point(t, true, &point);
-    tg_tensor *features = features_of(t, model, ids, cache);
+    tg_tensor *features = features_of(t, model, ids, config);
     tg_tensor *last = features ? tg_slice(t, features, 1, -1, INT64_MAX, 1) : NULL;
     tg_tensor *logits = last ? tg_nn_linear_forward(t, &model->out_head, last) : NULL;
-    return finish(t, &point, logits ? tg_select(t, logits, 1, 0) : NULL, cache);
+    return finish(t, &point, logits ? tg_select(t, logits, 1, 0) : NULL, config);
 }

@@ -8,41 +8,6 @@
 #include "models/gpt.h"
 #include "models/lora.h"
 
-#define LAYER_NAME 64
-#define LAYERS_OF_BLOCK 6
-
-/* Returns layer number `i` in the order of the params, and writes its name; NULL after the last one. */
-static tg_nn_linear *layer_at(tg_gpt *model, int64_t i, char name[LAYER_NAME])
-{
-    static const char *const parts[LAYERS_OF_BLOCK] = {"att.W_query",  "att.W_key",   "att.W_value",
-                                                       "att.out_proj", "ff.layers.0", "ff.layers.2"};
-    int64_t block = i / LAYERS_OF_BLOCK;
-    if (block < model->config.layers) {
-        tg_nn_transformer_block *b = &model->blocks[block];
-        tg_nn_linear *const layers[LAYERS_OF_BLOCK] = {&b->attention.query, &b->attention.key,   &b->attention.value,
-                                                       &b->attention.out,   &b->feed_forward.up, &b->feed_forward.down};
-        snprintf(name, LAYER_NAME, "trf_blocks.%lld.%s", (long long)block, parts[i % LAYERS_OF_BLOCK]);
-        return layers[i % LAYERS_OF_BLOCK];
-    }
-    if (i > model->config.layers * LAYERS_OF_BLOCK || model->config.tied_head) {
-        return NULL;
-    }
-    snprintf(name, LAYER_NAME, "out_head");
-    return &model->out_head;
-}
-
-const tg_nn_linear *tg_gpt_layer_of(const tg_gpt *model, const tg_tensor *weight)
-{
-    char name[LAYER_NAME];
-    tg_nn_linear *layer;
-    for (int64_t i = 0; (layer = layer_at((tg_gpt *)(uintptr_t)model, i, name)); i++) {
-        if (layer->weight == weight) {
-            return layer;
-        }
-    }
-    return NULL;
-}
-
 /* Returns the params of a model if it exists and their run has no error, else NULL. */
 static tg_params *params_of(const tg_gpt *model)
 {
@@ -107,11 +72,11 @@ bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs)
 /* Adds LoRA to the layers that match, and returns their number; an error is in the run. */
 static int64_t add_to_layers(tg_gpt *model, const char *call, const char *pattern, const tg_lora_config *config)
 {
-    char name[LAYER_NAME];
+    tg_gpt_part part = {.next = 0};
     tg_nn_linear *layer;
     int64_t matching = 0;
-    for (int64_t i = 0; (layer = layer_at(model, i, name)); i++) {
-        if (tg_name_matches(pattern, name)) {
+    while (tg_gpt_next_layer(model, &part, &layer)) {
+        if (tg_name_matches(pattern, part.name)) {
             matching++;
             if (!tg_lora_add(model->params, call, layer, config)) {
                 break;
@@ -124,9 +89,9 @@ static int64_t add_to_layers(tg_gpt *model, const char *call, const char *patter
 /* Forgets the matrices that the params have no longer. */
 static void forget_removed(tg_gpt *model, int64_t count)
 {
-    char name[LAYER_NAME];
+    tg_gpt_part part = {.next = 0};
     tg_nn_linear *layer;
-    for (int64_t i = 0; (layer = layer_at(model, i, name)); i++) {
+    while (tg_gpt_next_layer(model, &part, &layer)) {
         if (layer->lora_a && tg_params_number_of(model->params, layer->lora_a) >= count) {
             layer->lora_a = layer->lora_b = NULL;
             layer->lora_scale = 0;
@@ -158,19 +123,22 @@ bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *g
     return matching > 0 ||
            tg_params_fail(params, TG_ERROR_RANGE,
                           "%s: no layer matches '%.*s'; the layers are trf_blocks.N.att.W_query, W_key, W_value and "
-                          "out_proj, trf_blocks.N.ff.layers.0 and layers.2%s",
-                          call, TG_CUT(pattern, 60), model->config.tied_head ? "" : ", and out_head");
+                          "out_proj, trf_blocks.N.ff.%s%s",
+                          call, TG_CUT(pattern, 60),
+                          model->config.feed_forward == TG_FEED_FORWARD_GELU ? "layers.0 and layers.2"
+                                                                             : "fc1, fc2 and fc3",
+                          model->config.tied_head ? "" : ", and out_head");
 }
 
 bool tg_gpt_merge_lora(tg_gpt *model)
 {
     static const char call[] = "gpt_merge_lora";
     tg_params *params = params_of(model);
-    char name[LAYER_NAME];
+    tg_gpt_part part = {.next = 0};
     tg_nn_linear *layer;
     bool is_ready = params != NULL;
     uint64_t scratch = 0;
-    for (int64_t i = 0; is_ready && (layer = layer_at(model, i, name)); i++) {
+    while (is_ready && tg_gpt_next_layer(model, &part, &layer)) {
         if (layer->lora_a) {
             is_ready = tg_lora_check(call, layer, tg_params_run(params)->error);
             scratch = tg_lora_scratch(layer) > scratch ? tg_lora_scratch(layer) : scratch;
@@ -183,7 +151,8 @@ bool tg_gpt_merge_lora(tg_gpt *model)
     if (!memory) {
         return tg_params_fail(params, TG_ERROR_MEMORY, "%s: out of memory", call);
     }
-    for (int64_t i = 0; (layer = layer_at(model, i, name)); i++) {
+    part = (tg_gpt_part){.next = 0};
+    while (tg_gpt_next_layer(model, &part, &layer)) {
         if (layer->lora_a) {
             tg_lora_merge(params, layer, memory);
         }

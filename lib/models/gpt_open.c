@@ -1,17 +1,16 @@
-/* gpt_open: creates the model that a file or a folder of another program holds. Sizes are those of the tensors, which
- * config.json must confirm; only the number of heads is not among them. */
-#include <stdarg.h>
+/* gpt_open: creates the model that a file or a folder of another program holds. The settings are those of config.json.
+ * A GPT-2 without one has the sizes of its tensors, which do not show the number of heads. Each parameter is read while
+ * it is made, so no initial values are drawn, and a file allocates no more than it has. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "models/gpt.h"
-#include "models/gpt_files.h"
+#include "files/safetensors.h"
+#include "models/family.h"
 #include "params/params.h"
 #include "system/system.h"
-#include "tensor/tensor.h"
 
 static const char call[] = "gpt_open";
 static const char mark[] = "tg_gpt_open_config_default";
@@ -21,115 +20,84 @@ tg_gpt_open_config tg_gpt_open_config_default(void)
     return (tg_gpt_open_config){.mark = mark, .names = TG_GPT_NAMES_TRANSFORMERS, .heads = TG_HEADS_OF_FILE};
 }
 
-/* The names from which the sizes are found. */
-typedef struct layout {
-    /* (V,C) and (T,C) */
-    const char *tokens, *positions;
-    /* block N is "BLOCKS.N." and the names of its weights; `norm` is one that every block has */
-    const char *blocks, *norm;
-    /* exist only with biases of the queries, and without a tied head */
-    const char *qkv_bias, *head;
-    /* ends of the names of causal masks, which some files have; a model here computes them */
-    const char *masks[2];
-} layout;
-
-static const layout layouts[] = {
-    [TG_GPT_NAMES_TRANSFORMERS] = {.tokens = "wte.weight",
-                                   .positions = "wpe.weight",
-                                   .blocks = "h",
-                                   .norm = "ln_1.weight",
-                                   .qkv_bias = "attn.c_attn.bias",
-                                   .head = "lm_head.weight",
-                                   .masks = {".attn.bias", ".attn.masked_bias"}},
-    [TG_GPT_NAMES_COURSE] = {.tokens = "tok_emb.weight",
-                             .positions = "pos_emb.weight",
-                             .blocks = "trf_blocks",
-                             .norm = "norm1.scale",
-                             .qkv_bias = "att.W_query.bias",
-                             .head = "out_head.weight",
-                             .masks = {".att.mask", ".att.mask"}},
-};
-
-#define MOST_LAYERS 1000
-
 typedef struct source {
     /* of the tensors, and of config.json or NULL */
     char *path, *json_path;
-    tg_safetensors_list *list;
-    tg_gpt_names names;
-    const layout *layout;
-    /* of all names except the head's */
-    const char *prefix;
+    tg_weights weights;
+    tg_settings settings;
     tg_error error;
 } source;
 
-static bool fail(source *s, tg_code code, const char *format, ...) TG_PRINTF_LIKE(3, 4);
+/* ---- paths ---- */
 
-/* Sets an error about the file of the tensors. Returns false. */
-static bool fail(source *s, tg_code code, const char *format, ...)
+/* Returns the first `length` bytes of a folder, and a name; yours (tg_free). */
+static char *join(source *s, const char *folder, size_t length, const char *name)
 {
-    char text[TG_ERROR_TEXT];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return tg_error_set(&s->error, code, "%s: '%s': %s", call, s->path, text);
-}
-
-/* ---- what the file has ---- */
-
-/* Returns the tensor prefix + name, or NULL. */
-static const tg_safetensors_item *find(const source *s, const char *prefix, const char *name)
-{
-    size_t length = strlen(prefix);
-    for (int64_t i = 0; i < s->list->count; i++) {
-        const tg_safetensors_item *item = &s->list->items[i];
-        if (strncmp(item->name, prefix, length) == 0 && strcmp(item->name + length, name) == 0) {
-            return item;
-        }
+    char *path = tg_path_join(folder, length, name);
+    if (!path) {
+        tg_error_set(&s->error, TG_ERROR_MEMORY, "%s: out of memory", call);
     }
-    return NULL;
+    return path;
 }
 
-/* Returns whether block number `block` has the weight `name`. */
-static bool has_in_block(const source *s, int64_t block, const char *name)
+/* Sets the paths: `from` is a file or a folder. A config.json is read with the tensors beside it. */
+static bool find_paths(source *s, const char *from, bool has_json)
 {
-    char full[80];
-    snprintf(full, sizeof full, "%s.%lld.%s", s->layout->blocks, (long long)block, name);
-    return find(s, s->prefix, full) != NULL;
-}
-
-/* Finds a table (rows,columns). */
-static bool find_table(source *s, const char *name, tg_shape *shape)
-{
-    const tg_safetensors_item *item = find(s, s->prefix, name);
-    if (!item) {
-        return fail(s, TG_ERROR_VALUE, "has no tensor '%s' of a GPT-2 under the names of %s", name,
-                    s->names == TG_GPT_NAMES_COURSE ? "the course" : "transformers");
+    size_t length = strlen(from);
+    bool is_folder = tg_system_status(from).kind == TG_PATH_FOLDER;
+    size_t folder = length;
+    while (!is_folder && folder > 0 && !tg_system_is_separator(from[folder - 1])) {
+        folder--;
     }
+    s->json_path = has_json ? join(s, from, folder, is_folder ? "/config.json" : "config.json") : NULL;
+    s->path = is_folder ? join(s, from, length, "/model.safetensors.index.json") : join(s, from, length, "");
+    if (is_folder && s->path && tg_system_status(s->path).kind == TG_PATH_NONE) {
+        tg_free(s->path);
+        s->path = join(s, from, length, "/model.safetensors");
+    }
+    if (s->json_path && tg_system_status(s->json_path).kind == TG_PATH_NONE) {
+        tg_free(s->json_path);
+        s->json_path = NULL;
+    }
+    return s->error.code == TG_OK;
+}
+
+/* ---- settings ---- */
+
+/* Returns the tensor of the file that is a parameter, with a name that begins with `prefix`; NULL if there is none. */
+static const tg_array *find(const source *s, const char *prefix, const char *own)
+{
+    tg_weight_place place;
+    return tg_weight_find(s->weights.family, prefix, own, &place) ? tg_safetensors_find(s->weights.file, "", place.name)
+                                                                  : NULL;
+}
+
+/* Returns whether block number `block` has a norm. */
+static bool has_block(const source *s, int64_t block)
+{
+    char name[64];
+    snprintf(name, sizeof name, "trf_blocks.%lld.norm1.scale", (long long)block);
+    return find(s, s->weights.prefix, name);
+}
+
+/* Finds a table (rows,columns) of a model without a config.json. */
+static bool find_table(source *s, const char *own, tg_shape *shape)
+{
+    const tg_array *array = find(s, s->weights.prefix, own);
+    tg_weight_place place;
     char text[TG_SHAPE_TEXT];
-    *shape = item->shape;
-    return shape->rank == 2 || fail(s, TG_ERROR_SHAPE, "'%s' is %s; it must be a table of rank 2", item->name,
-                                    tg_shape_format(*shape, text));
-}
-
-/* Checks that the weights of such a model are not larger than the file, so that no file can allocate much more than its
- * size. */
-static bool is_plausible(source *s, const tg_gpt_config *c)
-{
-    double values = 0, width = (double)c->width;
-    for (int64_t i = 0; i < s->list->count; i++) {
-        double count = 1;
-        for (int axis = 0; axis < s->list->items[i].shape.rank; axis++) {
-            count *= (double)s->list->items[i].shape.size[axis];
-        }
-        values += count;
+    if (!array) {
+        tg_weight_find(s->weights.family, s->weights.prefix, own, &place);
+        return tg_error_set(
+            &s->error, TG_ERROR_VALUE,
+            "%s: '%s' has no tensor '%s' of a GPT-2 under the names of %s, and no config.json is beside "
+            "it",
+            call, s->path, place.name, s->weights.family->names ? "transformers" : "the course");
     }
-    double needed = ((double)c->vocabulary + (double)c->context + 12 * (double)c->layers * width) * width;
-    return (c->layers >= 1 && c->layers <= MOST_LAYERS && c->width >= 1 && c->width <= 65536 && c->context >= 1 &&
-            c->context <= 1000000 && c->vocabulary >= 1 && values >= needed) ||
-           fail(s, TG_ERROR_VALUE, "%lld layers of width %lld and a context of %lld do not fit the other tensors",
-                (long long)c->layers, (long long)c->width, (long long)c->context);
+    *shape = array->shape;
+    return shape->rank == 2 ||
+           tg_error_set(&s->error, TG_ERROR_SHAPE, "%s: '%s': '%s' is %s; it must be a table of rank 2", call, s->path,
+                        array->name, tg_shape_format(*shape, text));
 }
 
 /* Returns the number of heads of the published models of a width, or 0. */
@@ -145,195 +113,112 @@ static int64_t published_heads(int64_t width)
     return 0;
 }
 
-/* ---- what config.json has ---- */
-
-/* Compares the sizes of the tensors with those of config.json, and takes from it what tensors do not show. */
-static bool follow_json(source *s, int64_t given_heads, tg_gpt_config *c)
+/* Sets the settings of a GPT-2 from its tensors. */
+static bool read_tensors(source *s, int64_t heads)
 {
-    tg_gpt_json json;
-    if (!tg_gpt_json_read(call, s->json_path, &json, &s->error)) {
-        return false;
-    }
-    const struct {
-        const char *name;
-        int64_t said, found;
-    } sizes[] = {{"vocab_size", json.vocabulary, c->vocabulary},
-                 {"n_positions", json.context, c->context},
-                 {"n_embd", json.width, c->width},
-                 {"n_layer", json.layers, c->layers}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (sizes[i].said >= 0 && sizes[i].said != sizes[i].found) {
-            return tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s': %s is %lld; the tensors have %lld", call,
-                                s->json_path, sizes[i].name, (long long)sizes[i].said, (long long)sizes[i].found);
-        }
-    }
-    if (given_heads != TG_HEADS_OF_FILE && given_heads != json.heads) {
-        return tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s': n_head is %lld; heads %lld were given", call,
-                            s->json_path, (long long)json.heads, (long long)given_heads);
-    }
-    if (!json.tied_head && c->tied_head) {
-        return tg_error_set(&s->error, TG_ERROR_VALUE,
-                            "%s: '%s': tie_word_embeddings is false; the tensors have no '%s'", call, s->json_path,
-                            s->layout->head);
-    }
-    c->heads = json.heads;
-    c->dropout = json.dropout[0];
-    c->tied_head = json.tied_head;
-    return true;
-}
-
-/* Sets the configuration of the model in the file. */
-static bool find_config(source *s, int64_t heads, tg_gpt_config *c)
-{
+    tg_settings *c = &s->settings;
     tg_shape tokens, positions;
-    *c = tg_gpt_config_default();
-    if (!find_table(s, s->layout->tokens, &tokens) || !find_table(s, s->layout->positions, &positions)) {
+    *c = *s->weights.family->standard;
+    if (!find_table(s, "tok_emb.weight", &tokens) || !find_table(s, "pos_emb.weight", &positions)) {
         return false;
     }
     c->vocabulary = tokens.size[0];
     c->width = tokens.size[1];
     c->context = positions.size[0];
-    while (c->layers <= MOST_LAYERS && has_in_block(s, c->layers, s->layout->norm)) {
+    c->layers = 0;
+    while (c->layers <= TG_MOST_LAYERS && has_block(s, c->layers)) {
         c->layers++;
     }
-    c->qkv_bias = has_in_block(s, 0, s->layout->qkv_bias);
-    c->tied_head = !find(s, "", s->layout->head);
-    /* of every published GPT-2 */
-    c->dropout = 0.1;
+    c->attention_bias = find(s, s->weights.prefix, "trf_blocks.0.att.W_query.bias");
+    c->tied_head = !find(s, s->weights.prefix, "out_head.weight");
     c->heads = heads != TG_HEADS_OF_FILE ? heads : published_heads(c->width);
-    if (!is_plausible(s, c) || (s->json_path && !follow_json(s, heads, c))) {
-        return false;
-    }
-    if (c->heads == 0 && !s->json_path) {
-        return fail(s, TG_ERROR_VALUE,
-                    "no config.json has the number of heads, and no published GPT-2 has the width %lld; heads must be "
-                    "given",
-                    (long long)c->width);
-    }
-    return (c->heads >= 1 && c->width % c->heads == 0) ||
-           fail(s, TG_ERROR_VALUE, "heads %lld; they must divide the width, %lld", (long long)c->heads,
-                (long long)c->width);
-}
-
-/* ---- paths ---- */
-
-/* Returns the first `length` bytes of a folder, and a name; yours (tg_free). */
-static char *join(source *s, const char *folder, size_t length, const char *name)
-{
-    char *path = tg_path_join(folder, length, name);
-    if (!path) {
-        tg_error_set(&s->error, TG_ERROR_MEMORY, "%s: out of memory", call);
-    }
-    return path;
-}
-
-/* Sets the paths: `from` is a file or a folder. A config.json is read with the tensors beside it. */
-static bool find_paths(source *s, const char *from)
-{
-    size_t length = strlen(from);
-    bool is_folder = tg_system_status(from).kind == TG_PATH_FOLDER;
-    size_t folder = length;
-    while (!is_folder && folder > 0 && !tg_system_is_separator(from[folder - 1])) {
-        folder--;
-    }
-    const char *json = is_folder ? "/config.json" : "config.json";
-    s->json_path = s->names == TG_GPT_NAMES_TRANSFORMERS ? join(s, from, folder, json) : NULL;
-    s->path = is_folder ? join(s, from, length, "/model.safetensors.index.json") : join(s, from, length, "");
-    if (is_folder && s->path && tg_system_status(s->path).kind == TG_PATH_NONE) {
-        tg_free(s->path);
-        s->path = join(s, from, length, "/model.safetensors");
-    }
-    if (s->json_path && tg_system_status(s->json_path).kind == TG_PATH_NONE) {
-        tg_free(s->json_path);
-        s->json_path = NULL;
-    }
-    return s->error.code == TG_OK;
-}
-
-static bool open_source(source *s, const char *path)
-{
-    if (!find_paths(s, path) || !(s->list = tg_safetensors_list_new(s->path, &s->error))) {
-        return false;
-    }
-    if (s->names == TG_GPT_NAMES_TRANSFORMERS && find(s, "transformer.", s->layout->tokens)) {
-        s->prefix = "transformer.";
-    }
-    return true;
-}
-
-static void close_source(source *s)
-{
-    tg_safetensors_list_free(s->list);
-    tg_free(s->path);
-    tg_free(s->json_path);
-}
-
-/* ---- the weights ---- */
-
-/* Reads all weights. Every tensor of the file must be one of them, or a mask. */
-static bool load(source *s, tg_params *weights)
-{
-    tg_load_report report;
-    tg_params_load_config config = tg_params_load_config_default();
-    config.strict = false;
-    config.convert_floats = true;
-    config.report = &report;
-    for (int64_t i = 0; i < s->list->count; i++) {
-        const char *name = s->list->items[i].name;
-        if (!tg_params_find(weights, name) && !tg_ends_with(name, s->layout->masks[0]) &&
-            !tg_ends_with(name, s->layout->masks[1])) {
-            return fail(s, TG_ERROR_VALUE, "'%s' is no tensor of a GPT-2 with these names", name);
-        }
-    }
-    /* the first line of the report is a missing name */
-    return tg_params_load(weights, s->path, &config, &s->error) &&
-           (report.missing == 0 || fail(s, TG_ERROR_VALUE, "%.*s", (int)strcspn(report.text, "\n"), report.text));
-}
-
-/* Checks that a head that is tied, and nevertheless in the file, is the token table. */
-static bool head_agrees(source *s, const tg_params *weights, const tg_gpt_config *c)
-{
-    char tokens[80];
-    snprintf(tokens, sizeof tokens, "%s%s", s->prefix, s->layout->tokens);
-    const tg_tensor *head = tg_params_find(weights, s->layout->head), *table = tg_params_find(weights, tokens);
-    return !head || !c->tied_head || memcmp(tg_values(head), tg_values(table), tg_bytes_of(table)) == 0 ||
+    return c->heads > 0 ||
            tg_error_set(&s->error, TG_ERROR_VALUE,
-                        "%s: '%s': tie_word_embeddings is true; the tensors '%s' and '%s' differ", call, s->json_path,
-                        s->layout->head, tokens);
+                        "%s: '%s': no config.json has the number of heads, and no published GPT-2 has the width %lld; "
+                        "heads must be given",
+                        call, s->path, (long long)c->width);
 }
 
-/* Reads the weights of a model with these parameters. */
-static bool read_weights(source *s, tg_params *own, const tg_gpt_config *config)
+/* Sets the settings, with those of config.json or of the tensors, and the config of the model. */
+static bool find_config(source *s, int64_t heads, tg_gpt_config *c)
 {
-    tg_gpt_config in_file = *config;
-    in_file.tied_head = !find(s, "", s->layout->head);
-    tg_params *weights = tg_gpt_weights_new(own, &in_file, s->names, s->prefix, &s->error);
-    bool is_read = weights && load(s, weights) && head_agrees(s, weights, config) &&
-                   tg_gpt_weights_copy(call, weights, own, &in_file, s->names, s->prefix, NULL, &s->error);
-    tg_params_free(weights);
-    return is_read;
+    char problem[TG_GPT_PROBLEM];
+    const char *path = s->json_path ? s->json_path : s->path;
+    if (!s->json_path && !read_tensors(s, heads)) {
+        return false;
+    }
+    if (!tg_settings_to_config(s->weights.family, &s->settings, c, problem)) {
+        return tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s': %s", call, path, problem);
+    }
+    c->out_bias = c->out_bias || !s->json_path;
+    if (heads != TG_HEADS_OF_FILE && heads != c->heads) {
+        return tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s' has %lld heads; heads %lld were given", call, path,
+                            (long long)c->heads, (long long)heads);
+    }
+    /* nothing is allocated for more layers than the file has */
+    return has_block(s, c->layers - 1) ||
+           tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s' has %lld layers, but '%s' not", call, path,
+                        (long long)c->layers, s->path);
 }
 
 /* ---- the call ---- */
 
-/* Creates the model and reads its weights. The generator is as it was: no initial value is used. */
-static tg_gpt *open_model(source *s, tg_params *params, const char *path, int64_t heads)
+static bool open_source(source *s, const char *path, const tg_gpt_open_config *config)
+{
+    tg_weights *w = &s->weights;
+    bool is_course = config->names == TG_GPT_NAMES_COURSE;
+    if (!find_paths(s, path, !is_course) ||
+        !(w->file = tg_safetensors_open(call, s->path, TG_SAFETENSORS_HEADER, &s->error))) {
+        return false;
+    }
+    w->call = call;
+    w->path = s->path;
+    w->family = is_course      ? &tg_course_family
+                : s->json_path ? tg_config_json_read(call, s->json_path, &s->settings, &s->error)
+                               : &tg_gpt2_family;
+    w->used = tg_alloc_zeroed((uint64_t)tg_safetensors_count(w->file) + 1, sizeof *w->used);
+    if (!w->family || !w->used) {
+        return w->family && tg_error_set(&s->error, TG_ERROR_MEMORY, "%s: out of memory", call);
+    }
+    w->prefix = find(s, w->family->prefix, "tok_emb.weight") ? w->family->prefix : "";
+    return true;
+}
+
+/* Makes the model while its parameters are read. */
+static tg_gpt *open_model(source *s, tg_params *params, const char *path, const tg_gpt_open_config *given)
 {
     tg_gpt_config config;
+    if (!open_source(s, path, given) || !find_config(s, given->heads, &config)) {
+        tg_params_fail(params, s->error.code, "%s", s->error.text);
+        return NULL;
+    }
+    const tg_params_source reader = {.read = tg_weights_read, .context = &s->weights};
     tg_params_point point = tg_params_save_point(params);
-    tg_gpt *model = open_source(s, path) && find_config(s, heads, &config) ? tg_gpt_new(params, &config) : NULL;
-    if (model && !read_weights(s, params, &config)) {
+    s->weights.dtype = tg_params_dtype(params);
+    s->weights.keep_bf16 = given->keep_bf16;
+    tg_params_set_source(params, &reader);
+    tg_gpt *model = tg_gpt_new(params, &config);
+    tg_params_set_source(params, NULL);
+    if (model && !tg_weights_end(&s->weights, params, config.tied_head, tg_params_run(params)->error)) {
         tg_gpt_free(model);
         tg_params_return_to(params, &point);
-        model = NULL;
+        return NULL;
     }
-    if (model && tg_params_rng(params)) {
-        *tg_params_rng(params) = point.rng;
-    }
-    if (s->error.code != TG_OK) {
-        tg_params_fail(params, s->error.code, "%s", s->error.text);
+    if (model) {
+        model->family = s->json_path ? s->weights.family : NULL;
+        model->begin_tokens = s->settings.begin_tokens;
+        model->end_tokens = s->settings.end_tokens;
+        model->padding_tokens = s->settings.padding_tokens;
     }
     return model;
+}
+
+int64_t tg_gpt_end_tokens(const tg_gpt *model, const int32_t **ids)
+{
+    if (ids) {
+        *ids = model ? model->end_tokens.ids : NULL;
+    }
+    return model ? model->end_tokens.count : 0;
 }
 
 tg_gpt *tg_gpt_open(tg_params *params, const char *path, const tg_gpt_open_config *given)
@@ -355,8 +240,11 @@ tg_gpt *tg_gpt_open(tg_params *params, const char *path, const tg_gpt_open_confi
                        (long long)config.heads);
         return NULL;
     }
-    source s = {.names = config.names, .layout = &layouts[config.names], .prefix = "", .error = TG_NO_ERROR};
-    tg_gpt *model = open_model(&s, params, path, config.heads);
-    close_source(&s);
+    source s = {.error = TG_NO_ERROR};
+    tg_gpt *model = open_model(&s, params, path, &config);
+    tg_safetensors_close(s.weights.file);
+    tg_free(s.weights.used);
+    tg_free(s.path);
+    tg_free(s.json_path);
     return model;
 }

@@ -1,12 +1,10 @@
-/* gpt_save: writes a model for transformers. */
-#include <stdio.h>
+/* gpt_save: writes a model for transformers, in the family from which it was opened, or else in the first one whose
+ * models may have its config. */
 #include <string.h>
 
-#include <tapegrad/extend.h>
-
 #include "base/alloc.h"
-#include "models/gpt.h"
-#include "models/gpt_files.h"
+#include "base/file.h"
+#include "models/family.h"
 #include "nn/positions/positions.h"
 
 static const char call[] = "gpt_save";
@@ -17,18 +15,59 @@ tg_gpt_save_config tg_gpt_save_config_default(void)
     return (tg_gpt_save_config){.mark = mark, .floats = TG_SAVE_FLOATS_KEEP, .end_token = -1};
 }
 
-static bool write_weights(const tg_gpt *model, const char *path, tg_save_floats floats, tg_error *error)
+/* Returns the family of a model, and sets its settings there. NULL after an error. */
+static const tg_family *find_family(const tg_gpt *model, tg_settings *settings, tg_error *error)
 {
-    static const char prefix[] = "transformer.";
-    const tg_gpt_config *c = tg_gpt_get_config(model);
-    tg_params *own = tg_gpt_params(model);
-    tg_params *weights = tg_gpt_weights_new(own, c, TG_GPT_NAMES_TRANSFORMERS, prefix, error);
-    tg_params_save_config config = tg_params_save_config_default();
-    config.floats = floats;
-    bool is_saved = weights &&
-                    tg_gpt_weights_copy(call, weights, own, c, TG_GPT_NAMES_TRANSFORMERS, prefix, model, error) &&
-                    tg_params_save(weights, path, &config, error);
-    tg_params_free(weights);
+    char problem[TG_GPT_PROBLEM], first[TG_GPT_PROBLEM];
+    const tg_family *f = model->family;
+    if (f && tg_settings_from_config(f, &model->config, settings, first)) {
+        return f;
+    }
+    for (int i = 0; (f = tg_family_at(i)); i++) {
+        if (tg_settings_from_config(f, &model->config, settings, problem)) {
+            return f;
+        }
+        /* what a family of the same positions cannot be says more than that GPT-2 is none */
+        if (!model->family && (i == 0 || (f->position == model->config.position && f->norm == model->config.norm))) {
+            memcpy(first, problem, sizeof first);
+        }
+    }
+    tg_error_set(error, TG_ERROR_VALUE,
+                 "%s: no family of published models has such a model: %s; tg_params_save writes every model", call,
+                 first);
+    return NULL;
+}
+
+/* Returns the dtype of the weights, as in torch. */
+static const char *dtype_name(const tg_gpt *model, tg_save_floats floats)
+{
+    static const char *const names[] = {[TG_SAVE_FLOATS_F16] = "float16", [TG_SAVE_FLOATS_BF16] = "bfloat16"};
+    return floats != TG_SAVE_FLOATS_KEEP ? names[floats] : tg_gpt_dtype(model) == TG_F64 ? "float64" : "float32";
+}
+
+static bool save(const tg_gpt *model, const char *folder, const tg_gpt_save_config *config, tg_error *error)
+{
+    tg_settings settings;
+    tg_gpt_config there;
+    char problem[TG_GPT_PROBLEM];
+    const tg_family *family = find_family(model, &settings, error);
+    if (!family) {
+        return false;
+    }
+    tg_settings_to_config(family, &settings, &there, problem); /* it has just succeeded */
+    const tg_token_list end = {.count = 1, .ids = {config->end_token}};
+    settings.begin_tokens = config->end_token >= 0 ? end : model->begin_tokens;
+    settings.end_tokens = config->end_token >= 0 ? end : model->end_tokens;
+    settings.padding_tokens = model->padding_tokens;
+    char *weights = tg_path_join(folder, strlen(folder), "/model.safetensors");
+    char *json = tg_path_join(folder, strlen(folder), "/config.json");
+    bool is_saved =
+        weights && json
+            ? tg_weights_write(call, weights, (tg_gpt *)(uintptr_t)model, family, &there, config->floats, error) &&
+                  tg_config_json_write(call, json, family, &settings, dtype_name(model, config->floats), error)
+            : tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+    tg_free(weights);
+    tg_free(json);
     return is_saved;
 }
 
@@ -41,31 +80,20 @@ bool tg_gpt_save(const tg_gpt *model, const char *folder, const tg_gpt_save_conf
         return false;
     }
     tg_gpt_save_config config = given ? *given : tg_gpt_save_config_default();
-    const tg_gpt_config *c = tg_gpt_get_config(model);
-    if (c->position != TG_POSITION_LEARNED) {
-        return tg_error_set(error, TG_ERROR_VALUE,
-                            "%s: the model has %s positions; GPT2LMHeadModel has only learned ones", call,
-                            tg_position_name(c->position));
+    if ((unsigned)config.floats > TG_SAVE_FLOATS_BF16) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: floats %d; they must be a tg_save_floats", call,
+                            (int)config.floats);
     }
     if (model->has_own_head) {
-        return tg_error_set(error, TG_ERROR_VALUE,
-                            "%s: the head was replaced by one of %lld outputs with a bias, which GPT2LMHeadModel does "
-                            "not have; tg_params_save writes such a model",
-                            call, (long long)model->out_head.weight->shape[0]);
+        return tg_error_set(
+            error, TG_ERROR_VALUE,
+            "%s: the head was replaced by one of %lld outputs with a bias, which no published model has; "
+            "tg_params_save writes such a model",
+            call, (long long)model->out_head.weight->shape[0]);
     }
-    if (config.end_token < -1 || config.end_token >= c->vocabulary) {
+    if (config.end_token < -1 || config.end_token >= model->config.vocabulary) {
         return tg_error_set(error, TG_ERROR_RANGE, "%s: end_token %d is outside [-1,%lld)", call, (int)config.end_token,
-                            (long long)c->vocabulary);
+                            (long long)model->config.vocabulary);
     }
-    size_t size = strlen(folder) + sizeof "/model.safetensors";
-    char *path = tg_alloc(size, 1);
-    if (!path) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
-    }
-    snprintf(path, size, "%s/model.safetensors", folder);
-    bool is_saved = write_weights(model, path, config.floats, error);
-    snprintf(path, size, "%s/config.json", folder);
-    is_saved = is_saved && tg_gpt_json_write(call, path, c, config.end_token, error);
-    tg_free(path);
-    return is_saved;
+    return save(model, folder, &config, error);
 }

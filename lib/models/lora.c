@@ -1,6 +1,6 @@
 /* lora: two thin matrices beside the weight of a Linear; lib/nn/linear.c has the forward pass.
  *
- * The product B A is added in double, row by row, so a merged weight in f32 is rounded once.
+ * The product B A is added in double, row by row, so a merged weight in f32 or bf16 is rounded once.
  */
 #include "models/lora.h"
 
@@ -108,14 +108,14 @@ bool tg_nn_linear_add_lora(tg_params *params, tg_nn_linear *linear, const tg_lor
 static void add_product(const tg_nn_linear *linear, tg_tensor *w, double *memory)
 {
     int64_t out = w->shape[0], in = w->shape[1], rank = linear->lora_a->shape[0];
-    tg_dtype dtype = tg_dtype_of(w);
-    size_t size = tg_dtype_size(dtype);
+    tg_dtype dtype = tg_dtype_of(w), thin = tg_dtype_of(linear->lora_a); /* they differ if w is bf16 */
+    size_t size = tg_dtype_size(dtype), thin_size = tg_dtype_size(thin);
     double *a = memory, *row = a + rank * in, *factors = row + in;
-    tg_convert(a, TG_F64, tg_values(linear->lora_a), dtype, rank * in);
+    tg_convert(a, TG_F64, tg_values(linear->lora_a), thin, rank * in);
     for (int64_t o = 0; o < out; o++) {
         char *values = (char *)tg_values(w) + (size_t)(o * in) * size;
         tg_convert(row, TG_F64, values, dtype, in);
-        tg_convert(factors, TG_F64, (char *)tg_values(linear->lora_b) + (size_t)(o * rank) * size, dtype, rank);
+        tg_convert(factors, TG_F64, (char *)tg_values(linear->lora_b) + (size_t)(o * rank) * thin_size, thin, rank);
         for (int64_t r = 0; r < rank; r++) {
             double factor = linear->lora_scale * factors[r];
             for (int64_t i = 0; i < in; i++) {

@@ -1,13 +1,19 @@
 /* sample: the next token from its logits.
  *
- *   1. top_k   logits below the k-th largest become -inf; those equal to it stay
- *   2. softmax of logits / temperature
- *   3. top_p   the most probable tokens that together reach p keep their weights; all other weights become 0
- *   4. one draw, as torch.multinomial draws
+ *   1. repetition_penalty   positive logits of tokens in the text are divided by it, negative ones multiplied
+ *   2. top_k   logits below the k-th largest become -inf; those equal to it stay
+ *   3. softmax of logits / temperature
+ *   4. top_p   the most probable tokens that together reach p keep their weights; all other weights become 0
+ *   5. min_p   weights below min_p times the largest one become 0
+ *   6. one draw, as torch.multinomial draws
  *
- * 1, 2 and 4 in this order are the `generate` of the book's chapter 5; 3 is Holtzman et al. 2020. Each operation is
- * computed in double and rounded to the dtype of the logits. For floats the result is that of float arithmetic (see
- * base/multinomial.c). So the weights are those of tg_softmax, and the same seed draws PyTorch's token.
+ * 2, 3 and 6 in this order are the `generate` of the book's chapter 5; 1 is Keskar et al. 2019, 4 Holtzman et al. 2020,
+ * 5 Nguyen et al. 2024. The order is that of transformers' processors, but for the temperature, which comes before
+ * top_k there: a division by a positive number keeps the order of the logits, so the same tokens are left. Greedy
+ * takes the largest logit after 1.
+ *
+ * Each operation is computed in double and rounded to the dtype of the logits. For floats the result is that of float
+ * arithmetic (see base/multinomial.c). So the weights are those of tg_softmax, and the same seed draws PyTorch's token.
  *
  * A vocabulary is large, and few of its tokens matter, so it is not sorted. A heap returns the most probable tokens,
  * one after the other, until top_k or top_p has enough.
@@ -20,7 +26,7 @@
 #include "base/random.h"
 #include "math/doubles.h"
 #include "math/exp.h"
-#include "models/gpt.h"
+#include "models/generate.h"
 #include "tensor/tensor.h"
 
 static const char call[] = "sample";
@@ -28,8 +34,12 @@ const char tg_sample_config_mark[] = "tg_sample_config_default";
 
 tg_sample_config tg_sample_config_default(void)
 {
-    return (tg_sample_config){
-        .mark = tg_sample_config_mark, .greedy = true, .temperature = 1, .top_k = TG_NO_TOP_K, .top_p = 1};
+    return (tg_sample_config){.mark = tg_sample_config_mark,
+                              .greedy = true,
+                              .temperature = 1,
+                              .top_k = TG_NO_TOP_K,
+                              .top_p = 1,
+                              .repetition_penalty = 1};
 }
 
 static double rounded(bool single, double value)
@@ -56,13 +66,37 @@ static bool takes_no_option(const tg_sample_config *config, tg_error *error)
     if (config->top_k != TG_NO_TOP_K) {
         return tg_error_set(error, TG_ERROR_VALUE, format, call, "top_k", (double)config->top_k);
     }
-    return config->top_p == 1 || tg_error_set(error, TG_ERROR_VALUE, format, call, "top_p", config->top_p);
+    if (config->top_p != 1) {
+        return tg_error_set(error, TG_ERROR_VALUE, format, call, "top_p", config->top_p);
+    }
+    return config->min_p == 0 || tg_error_set(error, TG_ERROR_VALUE, format, call, "min_p", config->min_p);
+}
+
+static bool check_penalty(const tg_tensor *logits, const tg_sample_config *config, tg_error *error)
+{
+    double penalty = config->repetition_penalty;
+    if (!(penalty > 0) || !isfinite(penalty)) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: repetition_penalty %g; it must be finite and above 0", call,
+                            penalty);
+    }
+    if (penalty != 1 && !config->text) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: repetition_penalty %g needs the text so far; set text", call,
+                            penalty);
+    }
+    for (int64_t i = 0; i < config->text_count; i++) {
+        if (config->text[i] < 0 || config->text[i] >= logits->count) {
+            return tg_error_set(error, TG_ERROR_RANGE, "%s: id %d at [%lld] of the text is outside [0,%lld)", call,
+                                (int)config->text[i], (long long)i, (long long)logits->count);
+        }
+    }
+    return true;
 }
 
 static bool check_sample_arguments(const tg_tensor *logits, const tg_rng *rng, const tg_sample_config *config,
                                    tg_error *error)
 {
-    if (!tg_tensor_check(call, "logits tensor", logits, error)) {
+    if (!tg_config_check_list(call, "text", config->text, "text_count", config->text_count, error) ||
+        !tg_tensor_check(call, "logits tensor", logits, error)) {
         return false;
     }
     if (logits->rank != 1 || logits->count < 1 || logits->count > INT32_MAX || !tg_dtype_is_float(logits->dtype)) {
@@ -70,6 +104,9 @@ static bool check_sample_arguments(const tg_tensor *logits, const tg_rng *rng, c
         return tg_error_set(error, TG_ERROR_SHAPE,
                             "%s: the logits are %s %s; they must be f32 or f64 (V), V at least 1", call,
                             tg_dtype_name(tg_dtype_of(logits)), tg_shape_format(tg_shape_of(logits), text));
+    }
+    if (!check_penalty(logits, config, error)) {
+        return false;
     }
     if (config->greedy) {
         return takes_no_option(config, error);
@@ -86,17 +123,38 @@ static bool check_sample_arguments(const tg_tensor *logits, const tg_rng *rng, c
     if (!(config->top_p > 0 && config->top_p <= 1)) {
         return tg_error_set(error, TG_ERROR_RANGE, "%s: top_p %g is outside (0,1]", call, config->top_p);
     }
+    if (!(config->min_p >= 0 && config->min_p <= 1)) {
+        return tg_error_set(error, TG_ERROR_RANGE, "%s: min_p %g is outside [0,1]", call, config->min_p);
+    }
     return rng ||
            tg_error_set(error, TG_ERROR_STATE, "%s: the generator is NULL; it is optional only with greedy", call);
 }
 
+/* Applies the penalty once to the logit of each token in the text. False, with the error set, if one becomes inf. */
+static bool penalize(const tg_tensor *x, const tg_sample_config *config, double *logits, tg_error *error)
+{
+    bool single = x->dtype == TG_F32;
+    double penalty = rounded(single, config->repetition_penalty);
+    for (int64_t i = 0; i < config->text_count; i++) {
+        int32_t id = config->text[i];
+        double logit = logit_at(x, id);
+        logits[id] = rounded(single, logit < 0 ? logit * penalty : logit / penalty);
+        if (isfinite(logit) && !(logits[id] < INFINITY)) {
+            return tg_error_set(error, TG_ERROR_VALUE,
+                                "%s: repetition_penalty %g takes logit %g of token %d out of the range of %s", call,
+                                config->repetition_penalty, logit, (int)id, tg_dtype_name(tg_dtype_of(x)));
+        }
+    }
+    return true;
+}
+
 /* Returns the index of the first maximum; -1, with the error set, for a NaN or inf, or if all are -inf. */
-static int64_t argmax(const tg_tensor *logits, tg_error *error)
+static int64_t argmax(const double *logits, int64_t count, tg_error *error)
 {
     int64_t best = 0;
     double most = -INFINITY;
-    for (int64_t i = 0; i < logits->count; i++) {
-        double value = logit_at(logits, i);
+    for (int64_t i = 0; i < count; i++) {
+        double value = logits[i];
         if (isnan(value) || value == INFINITY) {
             tg_error_set(error, TG_ERROR_VALUE, "%s: logit %g of token %lld; none may be NaN or inf", call, value,
                          (long long)i);
@@ -194,32 +252,34 @@ static void keep_nucleus(ranking *r, double top_p, bool single, double *weights)
     }
 }
 
-static int32_t draw_token(tg_pool *pool, const tg_tensor *x, double most, const tg_sample_config *config, tg_rng *rng,
-                          tg_error *error)
+/* Sets the weights to 0 that are below min_p times the largest one. */
+static void drop_below(double min_p, bool single, double *weights, int64_t count)
 {
-    int64_t count = x->count, id;
-    bool single = x->dtype == TG_F32;
+    double most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        most = weights[i] > most ? weights[i] : most;
+    }
+    double least = rounded(single, min_p * most);
+    for (int64_t i = 0; i < count; i++) {
+        weights[i] = weights[i] < least ? 0 : weights[i];
+    }
+}
+
+/* Draws from the logits, which are values of the dtype. Behind the weights is the memory for floats and ids. */
+static int32_t draw_token(const double *logits, int64_t count, tg_dtype dtype, double most,
+                          const tg_sample_config *config, tg_rng *rng, double *weights, tg_error *error)
+{
+    int64_t id;
+    bool single = dtype == TG_F32;
     double temperature = rounded(single, config->temperature), least = -INFINITY;
     if (!isfinite(temperature) || !isfinite(rounded(single, most / temperature))) {
         tg_error_set(error, TG_ERROR_VALUE, "%s: temperature %g takes logit %g out of the range of %s", call,
-                     config->temperature, most, tg_dtype_name(tg_dtype_of(x)));
+                     config->temperature, most, tg_dtype_name(dtype));
         return -1;
     }
-    size_t bytes;
-    bool fits = tg_checked_mul((size_t)count, 2 * sizeof(double) + sizeof(float) + sizeof(int32_t), &bytes);
-    double *logits = fits ? tg_pool_take(pool, bytes) : NULL;
-    if (!logits) {
-        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld logits", call, (long long)count);
-        return -1;
-    }
-    double *weights = logits + count;
     float *floats = (float *)(weights + count);
-    int32_t *ids = (int32_t *)(floats + count);
-    for (int64_t i = 0; i < count; i++) {
-        logits[i] = logit_at(x, i);
-    }
     bool by_rank = config->top_k != TG_NO_TOP_K || config->top_p < 1;
-    ranking r = by_rank ? ranking_of(logits, ids, count) : (ranking){0};
+    ranking r = by_rank ? ranking_of(logits, (int32_t *)(floats + count), count) : (ranking){0};
     if (config->top_k != TG_NO_TOP_K) {
         least = logits[id_of_rank(&r, config->top_k - 1)];
     }
@@ -227,6 +287,7 @@ static int32_t draw_token(tg_pool *pool, const tg_tensor *x, double most, const 
     if (config->top_p < 1) {
         keep_nucleus(&r, config->top_p, single, weights);
     }
+    drop_below(rounded(single, config->min_p), single, weights, count);
     bool is_drawn;
     if (single) {
         tg_convert(floats, TG_F32, weights, TG_F64, count);
@@ -234,23 +295,38 @@ static int32_t draw_token(tg_pool *pool, const tg_tensor *x, double most, const 
     } else {
         is_drawn = tg_rng_multinomial_f64(rng, &id, 1, weights, count, false, error);
     }
-    tg_pool_give(pool, logits);
     return is_drawn ? (int32_t)id : -1;
 }
 
-int32_t tg_sample_with(tg_pool *pool, const tg_tensor *logits, tg_rng *rng, const tg_sample_config *given,
-                       tg_error *error)
+int32_t tg_sample_with(tg_pool *pool, const tg_tensor *x, tg_rng *rng, const tg_sample_config *given, tg_error *error)
 {
     if (!tg_config_check(call, given, tg_sample_config_mark, error)) {
         return -1;
     }
     tg_sample_config config = given ? *given : tg_sample_config_default();
-    if (!check_sample_arguments(logits, rng, &config, error)) {
+    if (!check_sample_arguments(x, rng, &config, error)) {
         return -1;
     }
-    int64_t best = argmax(logits, error);
-    return best < 0 || config.greedy ? (int32_t)best
-                                     : draw_token(pool, logits, logit_at(logits, best), &config, rng, error);
+    int64_t count = x->count, id = -1;
+    size_t bytes;
+    /* of each logit its value, its weight, its weight as a float, and an id */
+    bool fits = tg_checked_mul((size_t)count, 2 * sizeof(double) + sizeof(float) + sizeof(int32_t), &bytes);
+    double *logits = fits ? tg_pool_take(pool, bytes) : NULL;
+    if (!logits) {
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld logits", call, (long long)count);
+        return -1;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        logits[i] = logit_at(x, i);
+    }
+    if (penalize(x, &config, logits, error)) {
+        id = argmax(logits, count, error);
+    }
+    if (id >= 0 && !config.greedy) {
+        id = draw_token(logits, count, tg_dtype_of(x), logits[id], &config, rng, logits + count, error);
+    }
+    tg_pool_give(pool, logits);
+    return (int32_t)id;
 }
 
 int32_t tg_sample(const tg_tensor *logits, tg_rng *rng, const tg_sample_config *config, tg_error *error)

@@ -127,12 +127,13 @@ bool tg_mpi_compare_entries(tg_mpi *mpi, const char *call, const tg_params *para
                         (long long)first, ranks, description_format(&rank0, a), description_format(&other, b), lowest);
 }
 
-/* Returns the dtype of the parameters; f32 if none exists. */
+/* Returns the dtype of the parameters that can be trained; f32 if none exists. */
 static tg_dtype dtype_of(const tg_params *params)
 {
     for (int64_t i = 0; i < tg_params_count(params); i++) {
-        if (tg_params_at(params, i).kind == TG_ENTRY_PARAMETER) {
-            return tg_tensor_dtype(tg_params_at(params, i).tensor);
+        tg_entry entry = tg_params_at(params, i);
+        if (entry.kind == TG_ENTRY_PARAMETER && tg_tensor_dtype(entry.tensor) != TG_BF16) {
+            return tg_tensor_dtype(entry.tensor);
         }
     }
     return TG_F32;

@@ -37,6 +37,11 @@ static bool check_table(tg_params *params, const char *call, const char *name, t
             "%s: '%s' has max_norm %g and norm_type %g; max_norm must be at least 0 (0: no limit), norm_type above 0",
             call, name, o->max_norm, o->norm_type);
     }
+    if (o->from && !o->frozen && tg_tensor_dtype(o->from) == TG_BF16) {
+        return tg_params_fail(params, TG_ERROR_DTYPE,
+                              "%s: '%s' is given a table of bf16, which is never trained; set config.frozen", call,
+                              name);
+    }
     if (o->from && !tg_shape_equal(tg_tensor_shape(o->from), shape)) {
         char found[TG_SHAPE_TEXT], expected[TG_SHAPE_TEXT];
         return tg_params_fail(params, TG_ERROR_SHAPE, "%s: '%s' is given a table of shape %s; it must be %s", call,

@@ -35,7 +35,9 @@ tg_tensor *tg_module_add(tg_params *params, const char *name, const char *part, 
 {
     char full[TG_NAME_SIZE];
     tg_tensor *x = tg_params_add(params, tg_module_name(params, name, part, full), shape);
-    tg_tensor_fill(x, value, NULL);
+    if (!tg_params_has_source(params)) {
+        tg_tensor_fill(x, value, NULL);
+    }
     return x;
 }
 

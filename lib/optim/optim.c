@@ -91,7 +91,8 @@ static bool add_slots(tg_optim *optim)
     optim->slots = tg_alloc_zeroed((uint64_t)optim->entries, sizeof *optim->slots);
     for (int64_t i = 0; i < optim->entries; i++) {
         tg_entry entry = tg_params_at(optim->params, i);
-        if (!optim->slots || (entry.kind == TG_ENTRY_PARAMETER && !add_slot(optim, entry))) {
+        bool is_trainable = entry.kind == TG_ENTRY_PARAMETER && entry.tensor->dtype != TG_BF16;
+        if (!optim->slots || (is_trainable && !add_slot(optim, entry))) {
             return false;
         }
     }

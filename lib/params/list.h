@@ -24,6 +24,7 @@ struct tg_params {
     tg_run *run;
     bool is_made; /* whether the constructor succeeded */
     tg_dtype dtype;
+    const tg_params_source *source; /* NULL except while a model is opened */
     tg_named *entries;
     size_t count, capacity;
     tg_name *names;  /* the newest one */

@@ -172,13 +172,29 @@ tg_tensor *tg_params_add_entry(tg_params *params, const char *name, tg_tensor *x
     params->names = copy;
     params->entries[params->count++] = (tg_named){.entry = {copy->text, x, kind}, .required_grad = x->requires_grad};
     tg_params_index_last(params);
-    x->requires_grad = x->requires_grad || kind == TG_ENTRY_PARAMETER;
+    x->requires_grad = x->requires_grad || (kind == TG_ENTRY_PARAMETER && x->dtype != TG_BF16);
     return x;
+}
+
+void tg_params_set_source(tg_params *params, const tg_params_source *source)
+{
+    params->source = source;
+}
+
+bool tg_params_has_source(const tg_params *params)
+{
+    return params && params->source;
 }
 
 static tg_tensor *add_new(tg_params *params, const char *name, tg_shape shape, tg_entry_kind kind)
 {
-    tg_tensor *x = check_name(params, name) ? tg_tensor_new(params->dtype, shape, params->run->error) : NULL;
+    if (!check_name(params, name)) {
+        return NULL;
+    }
+    const tg_params_source *source = kind == TG_ENTRY_PARAMETER ? params->source : NULL;
+    tg_error *error = params->run->error;
+    tg_tensor *x = source ? source->read(source->context, name, shape, error)
+                          : tg_tensor_new(params->dtype, shape, error);
     return x ? tg_params_add_entry(params, name, x, kind) : NULL;
 }
 
@@ -195,6 +211,9 @@ tg_tensor *tg_params_add_buffer(tg_params *params, const char *name, tg_shape sh
 static tg_tensor *add_drawn(tg_params *params, const char *name, tg_shape shape, double a, double b,
                             bool (*fill)(tg_tensor *, tg_rng *, double, double, tg_error *))
 {
+    if (tg_params_has_source(params)) {
+        return tg_params_add(params, name, shape);
+    }
     if (check_name(params, name) && !tg_params_rng(params)) {
         tg_params_fail(params, TG_ERROR_STATE, "params: '%s' needs a generator; give a run to tg_params_new", name);
         return NULL;
@@ -231,9 +250,9 @@ tg_tensor *tg_params_add_existing(tg_params *params, const char *name, tg_tensor
                        flaw);
         return NULL;
     }
-    if (x->dtype != params->dtype) {
+    if (x->dtype != params->dtype && !(x->dtype == TG_BF16 && params->dtype == TG_F32)) {
         tg_params_fail(params, TG_ERROR_DTYPE, "params: the tensor for '%s' is %s; these params are %s", name,
-                       tg_dtype_name(tg_dtype_of(x)), tg_dtype_name(params->dtype));
+                       tg_dtype_name(tg_dtype_of(x)), params->dtype == TG_F32 ? "f32, and may have bf16" : "f64");
         return NULL;
     }
     int64_t other = tg_params_number_of(params, x);

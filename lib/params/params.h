@@ -38,6 +38,19 @@ tg_dtype tg_params_dtype(const tg_params *params);
 /* Returns the generator of the initial values, or NULL. */
 tg_rng *tg_params_rng(const tg_params *params);
 
+/* Where the tensors of new parameters come from while a model is made with values that exist: nothing is drawn then. */
+typedef struct tg_params_source {
+    /* returns the tensor of a parameter with this name and shape; NULL with the error set */
+    tg_tensor *(*read)(void *context, const char *name, tg_shape shape, tg_error *error);
+    void *context;
+} tg_params_source;
+
+/* Sets the source, borrowed; NULL: new parameters are zeros or drawn, as usual. */
+void tg_params_set_source(tg_params *params, const tg_params_source *source);
+
+/* Returns whether the params have a source, so that the caller writes no initial values. */
+bool tg_params_has_source(const tg_params *params);
+
 /* Gives entry `number` another tensor, whose reference it takes over; the entry becomes a parameter of its own. */
 void tg_params_replace(tg_params *params, int64_t number, tg_tensor *x);
 

@@ -56,6 +56,19 @@ tg_params *tg_params_new_part(tg_params *params, const char *pattern)
     return NULL;
 }
 
+/* Returns whether no parameter that matches is of bf16, which is never trained. */
+static bool expect_trainable(tg_params *params, size_t first, size_t end, const char *call, const char *pattern)
+{
+    for (size_t i = first; i < end; i++) {
+        const tg_entry *entry = &params->entries[i].entry;
+        if (entry->tensor->dtype == TG_BF16 && tg_name_matches(pattern, entry->name)) {
+            return tg_params_fail(params, TG_ERROR_DTYPE, "%s: '%.*s' is bf16; a trained parameter must be %s", call,
+                                  TG_CUT(entry->name, 200), tg_dtype_name(params->dtype));
+        }
+    }
+    return true;
+}
+
 /* Returns whether no backward in progress adds to the gradient of a parameter that matches, from entry `first` on. */
 static bool expect_no_backward(tg_params *params, size_t first, size_t end, const char *call, const char *pattern)
 {
@@ -81,7 +94,7 @@ bool tg_params_set_frozen(tg_params *params, const char *pattern, bool frozen)
     /* a name without a * is looked up */
     int64_t matching = 0, buffers = 0, one = strchr(pattern, '*') ? -1 : tg_params_number(params, pattern);
     size_t first = one < 0 ? 0 : (size_t)one, end = one < 0 ? params->count : first + 1;
-    if (frozen && !expect_no_backward(params, first, end, call, pattern)) {
+    if (!(frozen ? expect_no_backward : expect_trainable)(params, first, end, call, pattern)) {
         return false;
     }
     for (size_t i = first; i < end; i++) {

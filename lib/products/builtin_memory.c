@@ -19,7 +19,7 @@ void *tg_builtin_memory(void)
     pthread_once(&once, make_key);
     char *memory = has_key ? pthread_getspecific(key) : NULL;
     if (has_key && !memory) {
-        memory = malloc(TG_BUILTIN_MEMORY + TG_BUILTIN_PANEL + 64);
+        memory = malloc(TG_BUILTIN_MEMORY + TG_BUILTIN_PANEL + TG_BUILTIN_BLOCK + 64);
         if (pthread_setspecific(key, memory) != 0) {
             free(memory);
             memory = NULL;

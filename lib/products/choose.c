@@ -86,6 +86,9 @@ static const kernels tiles = {{TG_EACH_LEVEL(avx512, tg_tile_gemm_f32)}, {TG_EAC
                      few = {{TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f32)}, {TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f64)}},
                      blas = {{tg_blas_gemm_f32}, {tg_blas_gemm_f64}};
 
+/* The same kernel for B in bf16, which it reads where it is. */
+static tg_gemm_kernel *const few_of_bf16[] = {TG_EACH_LEVEL(avx2, tg_few_rows_of_bf16_f32)};
+
 /* The multiplications that are worth the wake-up of a thread. */
 #define GRAIN (64 * 64 * 64)
 
@@ -134,7 +137,8 @@ typedef struct product {
     tg_gemm g;
     const char *a, *b;
     char *c;
-    size_t size; /* of a value */
+    size_t size, b_size; /* of a value */
+    bool is_converted;   /* whether B is bf16, and the kernel's floats */
     tg_gemm_kernel *kernel;
     int64_t row_blocks, column_blocks;
 } product;
@@ -144,6 +148,38 @@ static int64_t block_begin(int64_t size, int64_t blocks, int64_t i, int64_t mult
 {
     int64_t units = (size + multiple - 1) / multiple, begin = units * i / blocks * multiple;
     return begin < size ? begin : size;
+}
+
+/* The terms of a block: a multiple of those that the built-in loops add up before they add to C, so that the bits are
+ * those of the whole product. */
+#define BLOCK_DEPTH ((int64_t)3 * 384)
+
+/* Computes a product of floats with B in bf16 by way of blocks of B, which are converted, and stay in the cache. For a
+ * few rows a block has all terms if 16 columns of these fit: so B is read from its begin to its end. */
+static void multiply_bf16(tg_gemm_kernel *kernel, const tg_gemm *g, const float *a, const uint16_t *b, float *c)
+{
+    static tg_conversion *const convert[] = {TG_EACH_LEVEL(avx512, tg_floats_of_bf16)};
+    float column[BLOCK_DEPTH], *memory = tg_builtin_memory(), *block = column;
+    int64_t room = BLOCK_DEPTH;
+    if (memory) {
+        block = memory + (TG_BUILTIN_MEMORY + TG_BUILTIN_PANEL) / sizeof *block;
+        room = TG_BUILTIN_BLOCK / sizeof *block;
+    }
+    const bool by_columns = g->b_layout == TG_TRANSPOSED;
+    const int64_t depth = g->k <= room / (g->m > 16 && g->n > 16 ? g->n : 16) ? room : BLOCK_DEPTH;
+    tg_gemm part = *g;
+    for (int64_t term = 0; term == 0 || term < g->k; term += depth) {
+        part.k = least(depth, g->k - term);
+        part.add = g->add || term > 0;
+        const int64_t most = part.k > 0 ? room / part.k : g->n;
+        for (int64_t first = 0; first < g->n; first += part.n) {
+            part.n = least(most, g->n - first);
+            part.ldb = by_columns ? part.k : part.n;
+            convert[tg_level()](block, b + (by_columns ? first * g->ldb + term : term * g->ldb + first),
+                                by_columns ? part.n : part.k, part.ldb, g->ldb);
+            kernel(&part, a + term * (g->transpose_a ? g->lda : 1), block, c + first);
+        }
+    }
 }
 
 static void multiply_blocks(void *context, int64_t begin, int64_t end)
@@ -158,8 +194,13 @@ static void multiply_blocks(void *context, int64_t begin, int64_t end)
         part.n = block_begin(p->g.n, p->column_blocks, j + 1, BLOCK_COLUMNS) - column;
         int64_t a = row * (part.transpose_a ? 1 : part.lda),
                 b = column * (part.b_layout == TG_ROW_MAJOR ? 1 : part.ldb);
-        p->kernel(&part, p->a + (size_t)a * p->size, p->b + (size_t)b * p->size,
-                  p->c + (size_t)(row * part.ldc + column) * p->size);
+        const void *from_a = p->a + (size_t)a * p->size, *from_b = p->b + (size_t)b * p->b_size;
+        void *to = p->c + (size_t)(row * part.ldc + column) * p->size;
+        if (p->is_converted) {
+            multiply_bf16(p->kernel, &part, from_a, from_b, to);
+        } else {
+            p->kernel(&part, from_a, from_b, to);
+        }
     }
 }
 
@@ -201,20 +242,24 @@ static void transpose(product *p)
     p->b = a;
 }
 
-static void multiply(const tg_gemm *g, const void *a, const void *b, void *c, bool wide)
+static void multiply(const tg_gemm *g, const void *a, const void *b, void *c, size_t size, size_t b_size)
 {
     const int level = tg_level();
     const bool builtin = tg_thread_mode || tg_get_matmul_backend() == TG_BACKEND_BUILTIN;
-    product p = {*g, a, b, c, wide ? sizeof(double) : sizeof(float), NULL, 1, 1};
-    if (g->n == 1 && g->m > 1 && g->ldc <= 1) {
+    product p = {*g, a, b, c, size, b_size, b_size < size, NULL, 1, 1};
+    if (g->n == 1 && g->m > 1 && g->ldc <= 1 && size == b_size) {
         transpose(&p);
     }
     const choice *chosen = choose(&p.g, builtin);
-    tg_gemm_kernel *const *versions = wide ? chosen->kernels->f64 : chosen->kernels->f32;
+    tg_gemm_kernel *const *versions = size == sizeof(double) ? chosen->kernels->f64 : chosen->kernels->f32;
     p.kernel = versions[level] ? versions[level] : versions[0];
     p.g.exact = is_exact(level);
+    if (p.is_converted && chosen->kernels == &few) {
+        p.kernel = few_of_bf16[level];
+        p.is_converted = false;
+    }
     if (g->in_thread) {
-        p.kernel(&p.g, p.a, p.b, c);
+        multiply_blocks(&p, 0, 1);
         return;
     }
     divide(&p, chosen->grain, chosen->kernels == &blas ? least(tg_threads(), tg_blas_callers()) : tg_threads());
@@ -223,10 +268,15 @@ static void multiply(const tg_gemm *g, const void *a, const void *b, void *c, bo
 
 void tg_gemm_f32(const tg_gemm *g, const float *a, const float *b, float *c)
 {
-    multiply(g, a, b, c, false);
+    multiply(g, a, b, c, sizeof(float), sizeof(float));
 }
 
 void tg_gemm_f64(const tg_gemm *g, const double *a, const double *b, double *c)
 {
-    multiply(g, a, b, c, true);
+    multiply(g, a, b, c, sizeof(double), sizeof(double));
+}
+
+void tg_gemm_bf16(const tg_gemm *g, const float *a, const uint16_t *b, float *c)
+{
+    multiply(g, a, b, c, sizeof(float), sizeof(uint16_t));
 }

@@ -8,6 +8,8 @@
  * for every number of rows. What differs is which of these sums are computed together: those of a tile of C, whose
  * lanes stay in registers, so that each vector of A and of B is read once for several sums.
  *
+ * B may be bf16. Its values are then floats as soon as they are read, with the same sums.
+ *
  * - For one or two rows, the columns of a tile lie a third of B apart. The processor reads three long streams ahead by
  *   itself, and as fast as memory allows, but not three that take turns, as neighboring rows of B would.
  * - For more rows it would not read far enough ahead, because each vector of B takes longer. So the columns are
@@ -29,7 +31,8 @@
 
 typedef struct product {
     const tg_gemm *g;
-    const real *a, *b;
+    const real *a;
+    const char *b;
     real *c;
 } product;
 
@@ -47,15 +50,33 @@ static inline __attribute__((always_inline)) real sum_of(const vector lanes[DOT_
     return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
-/* Adds DOT_LANES products to each sum of a tile. */
-static inline __attribute__((always_inline)) void add_terms(int rows, int columns, const real *a, int64_t a_row,
-                                                            const real *b, int64_t ldb,
+typedef float floats __attribute__((vector_size(VECTOR_LANES * sizeof(float))));
+typedef uint32_t words __attribute__((vector_size(VECTOR_LANES * sizeof(float))));
+
+/* Reads a vector of B, whose values have `size` bytes: those of a real, or 2 for bf16, the upper halves of floats. */
+static inline __attribute__((always_inline)) vector read_b(size_t size, const char *b)
+{
+    const uint16_t *halves = (const void *)b;
+    words bits;
+    if (size == sizeof(real)) {
+        return *(const vector *)b;
+    }
+    for (int lane = 0; lane < VECTOR_LANES; lane++) { /* gcc 12 has more instructions for a conversion of vectors */
+        bits[lane] = (uint32_t)halves[lane] << 16;
+    }
+    return __builtin_convertvector((floats)bits, vector);
+}
+
+/* Adds DOT_LANES products to each sum of a tile. The distances are in values for A, and in bytes for B. */
+static inline __attribute__((always_inline)) void add_terms(int64_t size, int rows, int columns, const real *a,
+                                                            int64_t a_row, const char *b, int64_t b_column,
                                                             vector lanes[DOT_ROWS][DOT_COLUMNS][DOT_PARTS])
 {
+#pragma GCC unroll 8
     for (int part = 0; part < DOT_PARTS; part++) {
         vector of_b[DOT_COLUMNS];
         for (int j = 0; j < columns; j++) {
-            of_b[j] = *(const vector *)(b + j * ldb + part * VECTOR_LANES);
+            of_b[j] = read_b((size_t)size, b + j * b_column + part * VECTOR_LANES * size);
         }
         for (int i = 0; i < rows; i++) {
             /* volatile: gcc would read it again for each column */
@@ -67,12 +88,13 @@ static inline __attribute__((always_inline)) void add_terms(int rows, int column
     }
 }
 
-/* Computes a tile of C, of columns that are `apart`. The first two numbers are constants in each call. */
-static inline __attribute__((always_inline)) void dot_multiply_tile(int rows, int columns, const product *p,
-                                                                    int64_t row, int64_t column, int64_t apart)
+/* Computes a tile of C, of columns that are `apart`. The first three numbers are constants in each call. */
+static inline __attribute__((always_inline)) void
+dot_multiply_tile(int64_t size, int rows, int columns, const product *p, int64_t row, int64_t column, int64_t apart)
 {
-    const int64_t n = p->g->k, lda = p->g->lda, ldb = apart * p->g->ldb;
-    const real *a = p->a + row * lda, *b = p->b + column * p->g->ldb;
+    const int64_t n = p->g->k, lda = p->g->lda, b_column = apart * p->g->ldb * size;
+    const real *a = p->a + row * lda;
+    const char *b = p->b + column * p->g->ldb * size;
     vector lanes[DOT_ROWS][DOT_COLUMNS][DOT_PARTS];
     for (int i = 0; i < rows * columns * DOT_PARTS; i++) {
         lanes[i / DOT_PARTS / columns][i / DOT_PARTS % columns][i % DOT_PARTS] = (vector){0};
@@ -80,22 +102,22 @@ static inline __attribute__((always_inline)) void dot_multiply_tile(int rows, in
     int64_t at = 0;
     for (; at + DOT_LANES <= n; at += DOT_LANES) {
         for (int j = 0; j < columns && apart == 1; j++) {
-            for (int line = 0; line < (int)(DOT_LANES * sizeof(real)); line += 64) {
-                __builtin_prefetch((const char *)(b + j * ldb + at) + line + DOT_BYTES_AHEAD, 0, 2);
+            for (int64_t line = 0; line < DOT_LANES * size; line += 64) {
+                __builtin_prefetch(b + j * b_column + at * size + line + DOT_BYTES_AHEAD, 0, 2);
             }
         }
-        add_terms(rows, columns, a + at, lda, b + at, ldb, lanes);
+        add_terms(size, rows, columns, a + at, lda, b + at * size, b_column, lanes);
     }
     if (at < n) { /* the last values, and zeros */
-        const size_t rest = (size_t)(n - at) * sizeof(real);
+        const size_t rest = (size_t)(n - at);
         real last_a[DOT_ROWS][DOT_LANES] = {{0}}, last_b[DOT_COLUMNS][DOT_LANES] = {{0}};
         for (int i = 0; i < rows; i++) {
-            memcpy(last_a[i], a + i * lda + at, rest);
+            memcpy(last_a[i], a + i * lda + at, rest * sizeof(real));
         }
         for (int j = 0; j < columns; j++) {
-            memcpy(last_b[j], b + j * ldb + at, rest);
+            memcpy(last_b[j], b + j * b_column + at * size, rest * (size_t)size);
         }
-        add_terms(rows, columns, last_a[0], DOT_LANES, last_b[0], DOT_LANES, lanes);
+        add_terms(size, rows, columns, last_a[0], DOT_LANES, (const char *)last_b, sizeof *last_b, lanes);
     }
     for (int i = 0; i < rows; i++) {
         for (int j = 0; j < columns; j++) {
@@ -118,32 +140,48 @@ static inline int64_t next_rows(int64_t left)
     return rows;
 }
 
-/* Computes `columns` columns of C, a constant in each call, that are `apart`. */
-static inline __attribute__((always_inline)) void dot_multiply_rows(int columns, const product *p, int64_t column,
-                                                                    int64_t apart)
+/* Computes `columns` columns of C that are `apart`. The first two numbers are constants in each call. */
+static inline __attribute__((always_inline)) void dot_multiply_rows(int64_t size, int columns, const product *p,
+                                                                    int64_t column, int64_t apart)
 {
     for (int64_t row = 0, rows; row < p->g->m; row += rows) {
         rows = next_rows(p->g->m - row);
         if (rows == DOT_ROWS) {
-            dot_multiply_tile(DOT_ROWS, columns, p, row, column, apart);
+            dot_multiply_tile(size, DOT_ROWS, columns, p, row, column, apart);
         } else if (DOT_ROWS > 4 && rows == 4) {
-            dot_multiply_tile(4, columns, p, row, column, apart);
+            dot_multiply_tile(size, 4, columns, p, row, column, apart);
         } else if (DOT_ROWS > 2 && rows == 2) {
-            dot_multiply_tile(2, columns, p, row, column, apart);
+            dot_multiply_tile(size, 2, columns, p, row, column, apart);
         } else {
-            dot_multiply_tile(1, columns, p, row, column, apart);
+            dot_multiply_tile(size, 1, columns, p, row, column, apart);
         }
+    }
+}
+
+/* `size` is a constant in each call. */
+static inline __attribute__((always_inline)) void multiply_few_rows(int64_t size, const tg_gemm *g, const void *a,
+                                                                    const void *b, void *c)
+{
+    const product p = {g, a, b, c};
+    const int64_t tiles = g->n / DOT_COLUMNS, apart = g->m <= 2 ? tiles : 1;
+    for (int64_t tile = 0; tile < tiles; tile++) {
+        dot_multiply_rows(size, DOT_COLUMNS, &p, tile * (apart == 1 ? DOT_COLUMNS : 1), apart);
+    }
+    for (int64_t column = tiles * DOT_COLUMNS; column < g->n; column++) {
+        dot_multiply_rows(size, 1, &p, column, 1);
     }
 }
 
 void KERNEL(tg_few_rows_gemm)(const tg_gemm *g, const void *a, const void *b, void *c)
 {
-    const product p = {g, a, b, c};
-    const int64_t tiles = g->n / DOT_COLUMNS, apart = g->m <= 2 ? tiles : 1;
-    for (int64_t tile = 0; tile < tiles; tile++) {
-        dot_multiply_rows(DOT_COLUMNS, &p, tile * (apart == 1 ? DOT_COLUMNS : 1), apart);
-    }
-    for (int64_t column = tiles * DOT_COLUMNS; column < g->n; column++) {
-        dot_multiply_rows(1, &p, column, 1);
-    }
+    multiply_few_rows(sizeof(real), g, a, b, c);
 }
+
+#if defined TG_REAL_F32
+
+void KERNEL(tg_few_rows_of_bf16)(const tg_gemm *g, const void *a, const void *b, void *c)
+{
+    multiply_few_rows(sizeof(uint16_t), g, a, b, c);
+}
+
+#endif

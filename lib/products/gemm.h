@@ -31,6 +31,9 @@ typedef struct tg_gemm {
 void tg_gemm_f32(const tg_gemm *g, const float *a, const float *b, float *c);
 void tg_gemm_f64(const tg_gemm *g, const double *a, const double *b, double *c);
 
+/* A product of floats with values of B in bf16 (math/half.h): as if they had been converted before. */
+void tg_gemm_bf16(const tg_gemm *g, const float *a, const uint16_t *b, float *c);
+
 /* In the reproducible mode, one of the calling thread, products have the same bits on every processor: the built-in
  * loops compute them with fused multiply-adds, or where the level has none, exactly by other means. */
 static inline void tg_products_set_reproducible(bool reproducible)

@@ -15,6 +15,7 @@ tg_gemm_kernel TG_EACH_LEVEL(avx512, tg_small_gemm_f32), TG_EACH_LEVEL(avx512, t
 
 /* A few rows times the transpose of B, with sums in an order of their own, beside BLAS (products/few_rows.c). */
 tg_gemm_kernel TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f32), TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f64);
+tg_gemm_kernel TG_EACH_LEVEL(avx2, tg_few_rows_of_bf16_f32); /* with B in bf16 */
 
 tg_gemm_kernel tg_blas_gemm_f32, tg_blas_gemm_f64;
 
@@ -26,10 +27,16 @@ bool tg_blas_has_level(int level);
  * two at the same time. */
 int tg_blas_callers(void);
 
+/* Writes rows of bf16 as floats. The distance between those of `from` is in values. */
+typedef void tg_conversion(float *to, const uint16_t *from, int64_t rows, int64_t width, int64_t distance);
+tg_conversion TG_EACH_LEVEL(avx512, tg_floats_of_bf16);
+
 /* Returns memory of the calling thread for copies of factors, aligned to a cache line, which stays until the thread
- * ends: TG_BUILTIN_MEMORY bytes, and behind them those of a panel (products/tile_gemm.c). NULL if there is none. */
+ * ends: TG_BUILTIN_MEMORY bytes, behind them those of a panel (products/tile_gemm.c), and of a block that was bf16
+ * (products/choose.c). NULL if there is none. */
 #define TG_BUILTIN_MEMORY ((size_t)480 * 384 * sizeof(float))
 #define TG_BUILTIN_PANEL ((size_t)384 * 128)
+#define TG_BUILTIN_BLOCK ((size_t)1 << 20)
 void *tg_builtin_memory(void);
 
 #endif

@@ -72,9 +72,29 @@ bool tg_tape_expect_input(tg_tape *t, const char *call, const char *name, const 
             report_input(t, call, tg_op_input_text(&(const tg_op){.input_names = {name}}, 0, text), x));
 }
 
+/* Returns whether inputs of bf16 are those that the op accepts, and that no input is f64. */
+static bool check_bf16(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count, const input_facts *facts)
+{
+    char name[TG_INPUT_TEXT];
+    for (int i = 0; i < count; i++) {
+        if (inputs[i]->dtype == TG_BF16 && !tg_has_bit(op->bf16_inputs, i)) {
+            return tg_tape_fail(t, TG_ERROR_DTYPE, op->name,
+                                "%s is bf16; only the table of tg_embedding and the weight of tg_linear and "
+                                "tg_linear_cross_entropy may be (tg_tensor_new_cast converts)",
+                                tg_op_input_text(op, i, name));
+        }
+        if (inputs[i]->dtype == TG_BF16 && facts->any_float && facts->dtype != TG_F32) {
+            return tg_tape_fail(t, TG_ERROR_DTYPE, op->name, "%s is bf16, and another input f64; it must be f32",
+                                tg_op_input_text(op, i, name));
+        }
+    }
+    return true;
+}
+
 static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *inputs, int count)
 {
     input_facts found = {.dtype = TG_F32};
+    bool has_bf16 = false;
     for (int i = 0; i < count; i++) {
         const tg_tensor *x = inputs[i];
         bool has_values = tg_has_values(x);
@@ -100,11 +120,12 @@ static input_facts check_inputs(tg_tape *t, const tg_op *op, tg_tensor *const *i
             found.any_float = true;
             found.dtype = tg_dtype_of(x);
         }
+        has_bf16 |= x->dtype == TG_BF16;
         found.needs_record |= x->requires_grad;
         found.needs_copy |= !x->contiguous && !(op->accepts_layout && op->accepts_layout(x, i));
     }
     found.needs_record &= t->recording;
-    found.valid = true;
+    found.valid = !has_bf16 || check_bf16(t, op, inputs, count, &found);
     return found;
 }
 

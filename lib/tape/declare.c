@@ -54,10 +54,12 @@ bool tg_op_expect_dtype(tg_op_call *call, int input, tg_dtype dtype)
     return x ? x->dtype == dtype || refuse_dtype(call, input, tg_dtype_name(dtype)) : no_such_input(call, input);
 }
 
+/* An input of bf16 is one that may be (tg_op.bf16_inputs). */
 bool tg_op_expect_float(tg_op_call *call, int input)
 {
     const tg_tensor *x = input_of(call, input);
-    return x ? tg_dtype_is_float(x->dtype) || refuse_dtype(call, input, "f32 or f64") : no_such_input(call, input);
+    return x ? tg_dtype_is_float(x->dtype) || x->dtype == TG_BF16 || refuse_dtype(call, input, "f32 or f64")
+             : no_such_input(call, input);
 }
 
 bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound)
@@ -99,8 +101,11 @@ static bool declare(tg_op_call *call, int output, tg_dtype dtype, const tg_shape
         return tg_op_fail(call, TG_ERROR_VALUE, "output %d is declared out of order, or is not below %d", output,
                           TG_OP_MAX_OUTPUTS);
     }
-    if ((unsigned)dtype > TG_U8) {
+    if ((unsigned)dtype > TG_BF16) {
         return tg_op_fail(call, TG_ERROR_DTYPE, "%d is not a dtype", (int)dtype);
+    }
+    if (dtype == TG_BF16) {
+        return tg_op_fail(call, TG_ERROR_DTYPE, "a result of bf16; it must be f32, f64, i32 or u8");
     }
     if (tg_shape_count(*shape) < 0) {
         return tg_shape_bytes(call->op->name, dtype, shape, &bytes, call->tape->error); /* sets the error */

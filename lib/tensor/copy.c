@@ -1,6 +1,7 @@
 /* copy: copies values from one layout to another, and converts them from one dtype to another. */
 #include <string.h>
 
+#include "math/half.h"
 #include "tensor/strided.h"
 
 void tg_copy_to_contiguous(const tg_tensor *x, void *out)
@@ -77,6 +78,7 @@ static void load(double *restrict values, const void *in, tg_dtype from, int64_t
     const double *doubles = in;
     const int32_t *ids = in;
     const uint8_t *bytes = in;
+    const uint16_t *halves = in;
     switch (from) {
     case TG_F32:
         for (int i = 0; i < n; i++) {
@@ -87,6 +89,11 @@ static void load(double *restrict values, const void *in, tg_dtype from, int64_t
     case TG_I32:
         for (int i = 0; i < n; i++) {
             values[i] = ids[begin + i];
+        }
+        break;
+    case TG_BF16:
+        for (int i = 0; i < n; i++) {
+            values[i] = (double)tg_from_bf16(halves[begin + i]);
         }
         break;
     default:
@@ -101,6 +108,7 @@ static void store(void *out, tg_dtype to, const double *restrict values, int64_t
     float *floats = out;
     int32_t *ids = out;
     uint8_t *bytes = out;
+    uint16_t *halves = out;
     switch (to) {
     case TG_F32:
         for (int i = 0; i < n; i++) {
@@ -110,6 +118,11 @@ static void store(void *out, tg_dtype to, const double *restrict values, int64_t
     case TG_I32:
         for (int i = 0; i < n; i++) {
             ids[begin + i] = (int32_t)clamped(values[i], INT32_MIN, INT32_MAX);
+        }
+        break;
+    case TG_BF16:
+        for (int i = 0; i < n; i++) {
+            halves[begin + i] = tg_to_bf16((float)values[i]);
         }
         break;
     default:

@@ -191,9 +191,8 @@ bool tg_tensor_fill_randint(tg_tensor *x, tg_rng *rng, int64_t low, int64_t high
     if (!check(call, x, rng, error)) {
         return false;
     }
-    int64_t least = x->dtype == TG_I32  ? INT32_MIN
-                    : x->dtype == TG_U8 ? 0
-                                        : -((int64_t)1 << (x->dtype == TG_F32 ? 24 : 53));
+    const int digits = x->dtype == TG_F32 ? 24 : x->dtype == TG_F64 ? 53 : 8; /* those of a float's mantissa */
+    int64_t least = x->dtype == TG_I32 ? INT32_MIN : x->dtype == TG_U8 ? 0 : -((int64_t)1 << digits);
     int64_t most = x->dtype == TG_I32 ? INT32_MAX : x->dtype == TG_U8 ? UINT8_MAX : -least;
     if (low >= high || low < least || high - 1 > most) {
         return tg_error_set(error, TG_ERROR_VALUE, "%s: [%lld,%lld); a %s tensor allows low < high within [%lld,%lld]",

@@ -141,7 +141,7 @@ static void choose_style_and_width(printer *p)
 {
     visit_shown(p, 0, 0, find_style);
     bool any = p->smallest > 0;
-    if (!tg_dtype_is_float(p->x->dtype)) {
+    if (p->x->dtype == TG_I32 || p->x->dtype == TG_U8) {
         p->style = STYLE_INTEGERS;
     } else if (!p->options.plain && any &&
                (p->largest / p->smallest > 1000 || p->largest > 1e8 || p->smallest < 1e-4)) {

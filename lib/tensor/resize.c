@@ -34,6 +34,16 @@ static bool check_removed_rows(const tg_tensor *x, int64_t rows, tg_error *error
     return true;
 }
 
+bool tg_tensor_check_unshared(const char *name, const tg_tensor *x, tg_error *error)
+{
+    return tg_storage_references(x) == 1 ||
+           tg_error_set(
+               error, TG_ERROR_STATE,
+               "%s: another tensor shares the table's values; reset the tape that has views of it, and release "
+               "detached tensors",
+               name);
+}
+
 static bool check(const tg_tensor *x, int64_t rows, tg_error *error)
 {
     if (!tg_rows_check_leaf(call, x, error)) {
@@ -53,12 +63,8 @@ static bool check(const tg_tensor *x, int64_t rows, tg_error *error)
                             "%s: a backward in progress adds to the gradient of the table; resize it after the step",
                             call);
     }
-    if (atomic_load_explicit(&x->storage->references, memory_order_acquire) > 1) {
-        return tg_error_set(
-            error, TG_ERROR_STATE,
-            "%s: another tensor shares the table's values; reset the tape that has views of it, and release "
-            "detached tensors",
-            call);
+    if (!tg_tensor_check_unshared(call, x, error)) {
+        return false;
     }
     if (!x->contiguous) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the table is not contiguous; resize a copy", call);
@@ -127,23 +133,29 @@ void tg_resize_abandon(tg_resize *resize)
     *resize = (tg_resize){.table = NULL};
 }
 
+void tg_tensor_replace_storage(tg_tensor *x, tg_storage *storage, tg_dtype dtype)
+{
+    x->dtype = (uint8_t)dtype;
+    storage->first_version = tg_storage_version(x) + 1;
+    atomic_store_explicit(&storage->version, storage->first_version, memory_order_relaxed);
+    tg_storage_drop(NULL, x->storage);
+    x->storage = storage;
+    x->offset = 0;
+    tg_gradient_release(x);
+}
+
 void tg_resize_commit(tg_resize *resize)
 {
     tg_tensor *x = resize->table;
     if (!resize->storage) {
         return;
     }
-    resize->storage->first_version = tg_storage_version(x) + 1;
-    atomic_store_explicit(&resize->storage->version, resize->storage->first_version, memory_order_relaxed);
-    tg_storage_drop(NULL, x->storage);
-    x->storage = resize->storage;
-    x->offset = 0;
+    tg_tensor_replace_storage(x, resize->storage, tg_dtype_of(x));
     x->shape[0] = resize->rows;
     tg_shape shape = tg_shape_of(x);
     x->count = tg_shape_count(shape);
     /* The stride of an axis that had size 1 was arbitrary. */
     tg_contiguous_strides(&shape, x->strides);
-    tg_gradient_release(x);
     if (x->rows) {
         tg_free(x->rows->frozen);
         tg_free(x->rows->updates);

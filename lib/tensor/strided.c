@@ -102,17 +102,20 @@ tg_strided tg_strided_of(const tg_shape *shape, const int64_t *to, const int64_t
     return s;
 }
 
-static void copy_bytes(const tg_strided *s, char *to, const char *from)
+/* Copies values of `size` bytes, a constant in each call. */
+static inline __attribute__((always_inline)) void copy_bytes(const tg_strided *s, size_t size, char *to,
+                                                             const char *from)
 {
+    const int64_t bytes = (int64_t)size;
     const tg_walk *walk = &s->walk;
     const int64_t step = tg_walk_stride(walk), from_step = tg_walk_other_stride(walk);
     tg_cursor at = tg_walk_begin(walk, 0);
     for (int64_t done = 0, length; done < walk->count; done += length) {
         length = tg_walk_run(walk, &at, walk->count);
-        char *out = to + s->to + at.offset;
-        const char *in = from + s->from + at.other_offset;
+        char *out = to + (s->to + at.offset) * bytes;
+        const char *in = from + (s->from + at.other_offset) * bytes;
         for (int64_t i = 0; i < length; i++) {
-            out[i * step] = in[i * from_step];
+            memcpy(out + i * step * bytes, in + i * from_step * bytes, size);
         }
         tg_walk_advance(walk, &at, length);
     }
@@ -128,7 +131,8 @@ void tg_strided_copy(const tg_strided *s, size_t size, void *to, const void *fro
     switch (size) {
     case 4: f32[tg_level()](s, to, from); return;
     case 8: f64[tg_level()](s, to, from); return;
-    default: copy_bytes(s, to, from);
+    case 2: copy_bytes(s, 2, to, from); return;
+    default: copy_bytes(s, 1, to, from);
     }
 }
 

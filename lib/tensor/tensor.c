@@ -15,14 +15,14 @@
 
 const char *tg_dtype_name(tg_dtype dtype)
 {
-    static const char *const names[] = {"f32", "f64", "i32", "u8"};
-    return (unsigned)dtype < 4 ? names[dtype] : "unknown";
+    static const char *const names[] = {"f32", "f64", "i32", "u8", "bf16"};
+    return (unsigned)dtype <= TG_BF16 ? names[dtype] : "unknown";
 }
 
 size_t tg_dtype_size(tg_dtype dtype)
 {
-    static const uint8_t sizes[] = {sizeof(float), sizeof(double), sizeof(int32_t), sizeof(uint8_t)};
-    return (unsigned)dtype < 4 ? sizes[dtype] : 0;
+    static const uint8_t sizes[] = {sizeof(float), sizeof(double), sizeof(int32_t), sizeof(uint8_t), sizeof(uint16_t)};
+    return (unsigned)dtype <= TG_BF16 ? sizes[dtype] : 0;
 }
 
 /* ---- storage ---- */

@@ -165,7 +165,7 @@ bool tg_shape_broadcast(const tg_shape *a, const tg_shape *b, tg_shape *result);
 /* tg_dtype_size of a valid dtype, in place. */
 static inline size_t tg_size_of(int dtype)
 {
-    return dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4;
+    return dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : dtype == TG_BF16 ? 2 : 4;
 }
 
 /* Returns the bytes of x's values without gaps. An expanded view may have more values than fit into memory; the result
@@ -321,6 +321,13 @@ double tg_row_norm(const tg_tensor *x, int64_t row, double p);
 
 /* Adds 1 to the update count of each row of a watched leaf that has a gradient. Their last step becomes `step`. */
 void tg_rows_updated(tg_tensor *leaf, int64_t step);
+
+/* Gives x another storage, whose values may be of another dtype, and frees the memory of its gradient. Its version is
+ * higher than those of the old one. Cannot fail. */
+void tg_tensor_replace_storage(tg_tensor *x, tg_storage *storage, tg_dtype dtype);
+
+/* Checks that no other tensor shares the values of x. If one does, sets an error that begins with `call`. */
+bool tg_tensor_check_unshared(const char *call, const tg_tensor *x, tg_error *error);
 
 /* A prepared resize: everything is checked and allocated. */
 typedef struct tg_resize {

@@ -39,6 +39,7 @@ static void store(void *values, tg_dtype dtype, int64_t i, double value)
     case TG_F64: ((double *)values)[i] = value; break;
     case TG_I32: ((int32_t *)values)[i] = (int32_t)value; break;
     case TG_U8: ((uint8_t *)values)[i] = (uint8_t)value; break;
+    case TG_BF16: break; /* refused before */
     }
 }
 
@@ -60,6 +61,10 @@ tg_tensor *tg_csv_new_numbers(const tg_csv *csv, const int *columns, int count, 
         if (!check_column(csv, call, columns[i], error)) {
             return NULL;
         }
+    }
+    if (dtype == TG_BF16) {
+        tg_error_set(error, TG_ERROR_DTYPE, "%s: bf16; it must be f32, f64, i32 or u8 (tg_tensor_new_cast)", call);
+        return NULL;
     }
     tg_tensor *x = tg_tensor_new(dtype, tg_shape_make(2, (int64_t[]){csv->rows, count}), error);
     void *values = tg_tensor_data_mut(x);

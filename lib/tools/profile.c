@@ -44,8 +44,7 @@ static double seconds_now(void)
 
 static int64_t bytes_of(const tg_tensor *x)
 {
-    tg_dtype dtype = tg_tensor_dtype(x);
-    return tg_tensor_count(x) * (dtype == TG_F64 ? 8 : dtype == TG_U8 ? 1 : 4);
+    return tg_tensor_count(x) * (int64_t)tg_dtype_size(tg_tensor_dtype(x));
 }
 
 static void begin_kernel(void *context, const tg_op_call *call, bool is_backward)

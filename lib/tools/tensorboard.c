@@ -33,7 +33,7 @@ bool tg_tensorboard_check_dtype(const char *call, const tg_tensor *x, tg_error *
     tg_dtype dtype = tg_tensor_dtype(x);
     return dtype == TG_F32 || dtype == TG_F64 ||
            tg_error_set(error, TG_ERROR_DTYPE, "%s: the tensor is %s; it must be f32 or f64", call,
-                        dtype == TG_I32 ? "i32" : "u8");
+                        tg_dtype_name(dtype));
 }
 
 /* ---- files ---- */

@@ -28,7 +28,10 @@ CALLBACK(void, before, "tg_kernel_watch.before", (void *context, const tg_op_cal
          (void)(call + again))
 CALLBACK(void, after, "tg_kernel_watch.after", (void *context, const tg_op_call *call, bool again),
          (void)(call + again))
-CALLBACK(bool, on_token, "tg_gpt_generate_config.on_token", (void *context, int32_t id), return id < 0)
+CALLBACK(bool, on_token, "tg_generate_config.on_token", (void *context, int64_t text, int32_t id), return text + id < 0)
+CALLBACK(tg_tensor *, next_logits, "tg_language_model.step",
+         (tg_tape * tape, const tg_generate_pass *pass, void *context),
+         return tg_full(tape, TG_F32, TG_SHAPE(tg_tensor_shape(pass->ids).size[0], 2), 0))
 CALLBACK(tg_tensor *, square, "tg_gradcheck_function", (tg_tape * tape, tg_tensor *const *x, int count, void *context),
          return tg_mul(tape, x[0], x[count - 1]))
 static tg_tensor *moved;
@@ -80,10 +83,13 @@ static void test_contexts(void **state)
     tg_gpt_config sizes = tg_gpt_config_default();
     sizes.vocabulary = sizes.context = sizes.width = sizes.heads = sizes.layers = 2;
     tg_gpt *gpt = tg_gpt_new(params, &sizes);
-    tg_gpt_generate_config generation = tg_gpt_generate_config_default();
+    tg_generate_config generation = tg_generate_config_default();
     generation.on_token = on_token;
     generation.context = &own;
     assert_int_equal(tg_gpt_generate(tape, gpt, (int32_t[]){0}, 1, (int32_t[50]){0}, &generation), 1);
+    tg_language_model any = {next_logits, &own, 2, 2, false};
+    int64_t made;
+    assert_true(tg_generate(tape, &any, (int32_t[]){0}, (int64_t[]){1}, 1, (int32_t[50]){0}, &made, &generation));
     static const char *const path = "test_callbacks";
     tg_tokenizer_train_files_config training = tg_tokenizer_train_files_config_default();
     tg_tokenizer_encode_files_config encoding = tg_tokenizer_encode_files_config_default();

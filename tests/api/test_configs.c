@@ -257,17 +257,23 @@ USE(gpt)
     keep_params(w);
 }
 
+USE(gpt_forward)
+{
+    tg_gpt_forward(w->tape, w->gpt, tg_unsqueeze(w->tape, w->ids, 0), GIVEN(gpt_forward));
+    keep_tape(w);
+}
+
 USE(sample)
 {
     tg_error_clear(&w->error);
     tg_sample(w->x, tg_run_rng(w->run), GIVEN(sample), &w->error);
 }
 
-USE(gpt_generate)
+USE(generate)
 {
     const int32_t prompt = 1;
     int32_t ids[50];
-    tg_gpt_generate(w->tape, w->gpt, &prompt, 1, ids, GIVEN(gpt_generate));
+    tg_gpt_generate(w->tape, w->gpt, &prompt, 1, ids, GIVEN(generate));
     keep_tape(w);
 }
 
@@ -422,7 +428,7 @@ typedef struct config_entry {
     X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
     X(nn_transformer_decoder_layer_forward) X(tape) X(graph) X(backward) X(grad) X(hvp) X(tensor_print) X(embedding) \
-    X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(sample) X(gpt_generate) \
+    X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(gpt_forward) X(sample) X(generate) \
     X(gpt_open) X(gpt_save) X(lora) \
     X(loader) X(tokenizer_open) X(tokenizer_train_files) X(tokenizer_encode_files) \
     X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) \
@@ -448,7 +454,7 @@ static const config_entry entries[] = {
     EACH_CONFIG(ENTRY){"tg_cross_entropy_config_default", use_nll_loss, default_cross_entropy,
                        sizeof(tg_cross_entropy_config), 0, "tg_cross_entropy_config_default"},
     INNER(nn_conv1d, conv, conv1d) INNER(nn_positional, rotary, rotary)
-        INNER(nn_transformer_block, attention, nn_multihead_attention) INNER(gpt_generate, sample, sample)};
+        INNER(nn_transformer_block, attention, nn_multihead_attention) INNER(generate, sample, sample)};
 
 #define ENTRIES (sizeof entries / sizeof *entries)
 
@@ -598,12 +604,10 @@ typedef struct list_entry {
 /* clang-format on */
 
 static const list_entry lists[] = {
-    LIST(kv_cache, windows, window_count),
-    LIST(words, special, special_count),
-    LIST(params_save, metadata, metadata_count),
-    LIST(gradcheck, rows_without_gradient, row_count),
-    LIST(gradcheck, input_names, input_name_count),
-    LIST(grad, output_gradients, output_gradient_count),
+    LIST(kv_cache, windows, window_count),          LIST(sample, text, text_count),
+    LIST(generate, end_tokens, end_token_count),    LIST(words, special, special_count),
+    LIST(params_save, metadata, metadata_count),    LIST(gradcheck, rows_without_gradient, row_count),
+    LIST(gradcheck, input_names, input_name_count), LIST(grad, output_gradients, output_gradient_count),
 };
 
 static void assert_list_refused(const list_entry *e, const void *list, int64_t count, const char *text)

@@ -30,6 +30,8 @@ typedef struct world {
     tg_tensor *inputs[2], *outputs[TG_OP_MAX_OUTPUTS];
     tg_shape shape;
     tg_tokenizer *tokenizer;
+    tg_text_stream *stream;
+    tg_language_model language_model;
     tg_tokens tokens;
     tg_token_file *token_file;
     tg_gpt *gpt;
@@ -68,6 +70,7 @@ typedef struct world {
     const char *labels[1], *paths[1];
     char path[64], log_folder[32], text[8];
     int axes[4];
+    const int32_t *borrowed_ids;
     int32_t numbers[16];
     int64_t sizes[TG_MAX_RANK];
     size_t length;
@@ -94,6 +97,12 @@ static tg_tensor *loss(tg_tape *tape, void *context)
 {
     (void)context;
     return tg_full(tape, TG_F32, TG_SCALAR, 1);
+}
+
+static tg_tensor *next_logits(tg_tape *tape, const tg_generate_pass *pass, void *context)
+{
+    (void)context;
+    return tg_full(tape, TG_F32, TG_SHAPE(tg_tensor_shape(pass->ids).size[0], 8), 0);
 }
 
 static tg_tensor *square(tg_tape *tape, tg_tensor *const *inputs, int input_count, void *context)
@@ -152,6 +161,7 @@ static void make_modules(world *w)
     w->gpt_config.width = 4;
     w->gpt_config.heads = w->gpt_config.layers = 1;
     w->gpt = tg_gpt_new(w->params, &w->gpt_config);
+    w->language_model = (tg_language_model){next_logits, NULL, 8, 8, false};
     w->optim = tg_sgd_new(w->params, NULL);
     assert_int_equal(tg_params_error(w->params)->code, TG_OK);
 }
@@ -159,6 +169,7 @@ static void make_modules(world *w)
 static void make_data(world *w)
 {
     w->tokenizer = tg_tokenizer_train("a a a", 5, 257, NULL); /* NULL in a build without a tokenizer */
+    w->stream = tg_text_stream_new(w->tokenizer, NULL);
     snprintf(w->path, sizeof w->path, "%s", "null_calls.tokens");
     assert_true(tg_token_file_write(w->path, 2, w->numbers, 16, NULL));
     w->token_file = tg_token_file_open(w->path, 2, NULL);
@@ -235,6 +246,7 @@ static void world_close(world *w)
     tg_words_free(w->words);
     tg_token_file_free(w->token_file);
     tg_tokens_free(&w->tokens);
+    tg_text_stream_free(w->stream);
     tg_tokenizer_free(w->tokenizer);
     tg_tape_free(w->tape);
     tg_params_free(w->params);

@@ -120,6 +120,16 @@ static bool decode(world *w)
     return decoded;
 }
 
+static bool stream_text(world *w)
+{
+    tg_text_stream *stream = tg_text_stream_new(w->tokenizer, &w->error);
+    size_t length;
+    const char *piece = stream ? tg_text_stream_add(stream, 257, &length, &w->error) : NULL;
+    add_bits(w, piece, piece ? length : 0);
+    tg_text_stream_free(stream);
+    return piece;
+}
+
 static bool new_words(world *w)
 {
     tg_words_config config = tg_words_config_default();
@@ -774,7 +784,7 @@ static bool forward(world *w)
 
 static bool generate_with(world *w, bool use_cache)
 {
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 6;
     config.use_cache = use_cache;
     config.sample.greedy = false;
@@ -789,13 +799,34 @@ static bool generate_with(world *w, bool use_cache)
 
 static bool generate_batch(world *w)
 {
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 3;
     config.sample.greedy = false;
     int32_t ids[6] = {-1, -1, -1, -1, -1, -1};
     int64_t counts[2] = {-1, -1};
     bool is_made =
         tg_gpt_generate_batch(w->tape, w->gpt, (int32_t[]){1, 2, 3}, (int64_t[]){1, 2}, 2, ids, counts, &config);
+    assert_true(is_made || (ids[0] == -1 && counts[0] == -1));
+    add_bits(w, ids, sizeof ids);
+    return is_made;
+}
+
+static tg_tensor *next_logits(tg_tape *tape, const tg_generate_pass *pass, void *context)
+{
+    return tg_gpt_last_logits(tape, context, pass->ids, NULL);
+}
+
+static bool generate_from_any(world *w)
+{
+    const tg_gpt_config *gpt = tg_gpt_get_config(w->gpt);
+    tg_language_model any = {next_logits, w->gpt, gpt->vocabulary, gpt->context, true};
+    tg_generate_config config = tg_generate_config_default();
+    config.max_new_tokens = 3;
+    config.use_cache = false;
+    config.sample.repetition_penalty = 1.3;
+    int32_t ids[6] = {-1, -1, -1, -1, -1, -1};
+    int64_t counts[2] = {-1, -1};
+    bool is_made = tg_generate(w->tape, &any, (int32_t[]){1, 2, 3}, (int64_t[]){1, 2}, 2, ids, counts, &config);
     assert_true(is_made || (ids[0] == -1 && counts[0] == -1));
     add_bits(w, ids, sizeof ids);
     return is_made;
@@ -859,6 +890,13 @@ static bool load_bytes(world *w)
 static bool new_cache(world *w)
 {
     tg_kv_cache *cache = tg_kv_cache_new(TG_F32, 2, 1, 2, 6, 4, NULL, &w->error);
+    tg_kv_cache_free(cache);
+    return cache;
+}
+
+static bool new_gpt_cache(world *w)
+{
+    tg_kv_cache *cache = tg_gpt_new_cache(w->gpt, 2, 3);
     tg_kv_cache_free(cache);
     return cache;
 }
@@ -990,6 +1028,7 @@ static const sweep sweeps[] = {
     {"tg_tokenizer_save", save_tokenizer, NULL},
     {"tg_tokenizer_encode", encode, NULL},
     {"tg_tokenizer_decode", decode, NULL},
+    {"tg_text_stream_add", stream_text, NULL},
     {"tg_words_new", new_words, NULL},
     {"tg_words_open", open_words, NULL},
     {"tg_words_save", save_words, NULL},
@@ -1079,12 +1118,14 @@ static const sweep sweeps[] = {
     {"tg_gpt_generate", generate, NULL},
     {"tg_gpt_generate", generate_without_cache, NULL},
     {"tg_gpt_generate_batch", generate_batch, NULL},
+    {"tg_generate", generate_from_any, NULL},
     {"tg_sample", sample, NULL},
     {"tg_multinomial", multinomial, prepare_weights},
     {"tg_params_save_bytes", save_bytes, NULL},
     {"tg_params_save_bytes", save_halves, NULL},
     {"tg_params_load_bytes", load_bytes, prepare_bytes},
     {"tg_kv_cache_new", new_cache, NULL},
+    {"tg_gpt_new_cache", new_gpt_cache, NULL},
     {"tg_sgd_new", new_sgd, NULL},
     {"tg_adam_new", new_adam, NULL},
     {"tg_adamw_new", new_adamw, NULL},

@@ -44,8 +44,10 @@ static void generation_free(generation *g)
 
 static void next_logits(generation *g, tg_tensor *ids)
 {
+    tg_gpt_forward_config config = tg_gpt_forward_config_default();
+    config.cache = g->cache;
     tg_tape_reset(g->tape);
-    if (!tg_gpt_last_logits(g->tape, g->model, ids, g->cache)) {
+    if (!tg_gpt_last_logits(g->tape, g->model, ids, &config)) {
         fprintf(stderr, "bench: %s\n", tg_tape_error(g->tape)->text);
         exit(1);
     }

@@ -147,7 +147,7 @@ static void make_next_token(program *p)
 static void step_next_token(program *p)
 {
     int32_t ids[16];
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 16;
     config.sample.greedy = true;
     must(tg_gpt_generate(p->tape, p->gpt, tg_tensor_data(p->ids), 250, ids, &config) == 16, tg_run_error(p->run));

@@ -371,6 +371,17 @@ static void test_memory(void **state)
     allocator_restore();
 }
 
+static void test_bf16_is_refused(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    tg_tensor *x = tg_tensor_new(TG_BF16, TG_SHAPE(2), NULL);
+    assert_false(tg_tensor_save_npy(x, "test_npy.bf16.npy", &error));
+    assert_error(&error, TG_ERROR_DTYPE, "tensor_save_npy: the tensor is bf16, which NumPy does not have");
+    assert_null(fopen("test_npy.bf16.npy", "rb"));
+    tg_release(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_damaged_archives),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_integers_that_do_not_fit),
+        cmocka_unit_test(test_bf16_is_refused),
     };
     return cmocka_run_group_tests_name("npy", tests, NULL, NULL);
 }

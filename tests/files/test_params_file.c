@@ -315,6 +315,148 @@ static void test_prefix_and_metadata(void **state)
     remove(path);
 }
 
+/* The dtypes of tok.weight, mask and bias. */
+static void expect_dtypes(const tg_params *params, tg_dtype table, tg_dtype others)
+{
+    assert_int_equal(tg_tensor_dtype(tg_params_find(params, "tok.weight")), table);
+    assert_int_equal(tg_tensor_dtype(tg_params_find(params, "mask")), others);
+    assert_int_equal(tg_tensor_dtype(tg_params_find(params, "bias")), others);
+}
+
+/* Frozen matrices stay bf16 if the option asks for it, and are saved and loaded again as such. */
+static void test_keep_bf16(void **state)
+{
+    (void)state;
+    tg_params *saved = make_params(TG_F32, 1, 4), *wide = make_params(TG_F32, 2, 4);
+    tg_params_save_config narrow = tg_params_save_config_default();
+    tg_params_load_config keep = tg_params_load_config_default();
+    narrow.floats = TG_SAVE_FLOATS_BF16;
+    keep.keep_bf16 = true;
+    save(saved, &narrow);
+    load(wide, path, NULL);
+    for (int i = 0; i < 2; i++) { /* trained parameters are converted, and frozen ones are kept */
+        tg_params *loaded = make_params(TG_F32, 3, 4);
+        tg_tensor *table = tg_params_find(loaded, "tok.weight");
+        assert_true(tg_params_set_frozen(loaded, "*", i));
+        uint64_t version = tg_storage_version(table);
+        load(loaded, path, &keep);
+        expect_dtypes(loaded, i ? TG_BF16 : TG_F32, TG_F32);
+        assert_same(loaded, wide);
+        assert_ptr_equal(table, tg_params_find(loaded, "head.weight"));
+        assert_true(tg_storage_version(table) > version);
+        assert_int_equal(tg_tensor_requires_grad(table), !i);
+        tg_params_free(loaded);
+    }
+    tg_params *loaded = make_params(TG_F32, 3, 4), *again = make_params(TG_F32, 4, 4);
+    tg_tensor *table = tg_params_find(loaded, "tok.weight");
+    assert_true(tg_params_set_frozen(loaded, "*", true) && tg_params_set_frozen(again, "*", true));
+    /* a view of the values would keep the old ones */
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    tg_reshape(t, table, TG_SHAPE(12));
+    assert_refused(loaded, path, &keep, TG_ERROR_STATE, "params_load: another tensor shares the table's values");
+    tg_tape_reset(t);
+    load(loaded, path, &keep);
+    /* a call that was recorded before the load needs the old values */
+    save(loaded, NULL);
+    char *text = tg_text_read(path, NULL, NULL);
+    assert_non_null(strstr(text + 8, "\"tok.weight\":{\"dtype\":\"BF16\",\"shape\":[4,3]"));
+    assert_non_null(strstr(text + 8, "\"bias\":{\"dtype\":\"F32\""));
+    tg_text_free(text);
+    tg_tensor *x = leaf(tg_tensor_new(TG_F32, TG_SHAPE(2, 3), NULL));
+    tg_tensor *y = tg_sum(t, tg_linear(t, x, tg_params_find(again, "tok.weight"), NULL), TG_ALL_AXES, TG_DROP_AXES);
+    load(again, path, &keep);
+    expect_dtypes(again, TG_BF16, TG_F32);
+    assert_same(again, wide);
+    assert_false(tg_backward(t, y, NULL));
+    assert_tape_error(t, TG_ERROR_STATE, "linear");
+    tg_tape_free(t);
+    tg_release(x);
+    /* over itself, with and without the option; and from a file of f32 only with a conversion */
+    load(again, path, &keep);
+    load(again, path, NULL);
+    assert_same(again, wide);
+    save(saved, NULL);
+    assert_refused(again, path, &keep, TG_ERROR_DTYPE, "tok.weight is F32 (4,3) in the file and bf16 (4,3) here");
+    keep.convert_floats = true;
+    load(again, path, &keep);
+    expect_dtypes(again, TG_BF16, TG_F32);
+    for (int64_t k = 0; k < 12; k++) {
+        assert_true(tg_tensor_value_at(tg_params_find(again, "tok.weight"), k) ==
+                    tg_tensor_value_at(tg_params_find(wide, "tok.weight"), k));
+    }
+    tg_params_free(saved);
+    tg_params_free(wide);
+    tg_params_free(loaded);
+    tg_params_free(again);
+    remove(path);
+}
+
+/* A checkpoint has the weights of bf16, and none of an optimizer's state for them. */
+static void test_checkpoint_of_bf16(void **state)
+{
+    (void)state;
+    tg_params *params[2];
+    tg_optim *adam[2];
+    tg_error error = TG_NO_ERROR;
+    for (int i = 0; i < 2; i++) {
+        tg_params *drawn = make_params(TG_F32, 1 + (uint64_t)i, 4);
+        tg_tensor *table = tg_tensor_new_cast(tg_params_find(drawn, "tok.weight"), TG_BF16, NULL);
+        params[i] = tg_params_new(NULL, TG_F32);
+        tg_params_add_existing(params[i], "tok.weight", table);
+        tg_params_add_existing(params[i], "bias", tg_params_find(drawn, "bias"));
+        adam[i] = tg_adam_new(params[i], NULL);
+        const tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params[i]),
+                                            tg_checkpoint_optim("optim", adam[i])};
+        assert_true((i == 0 ? tg_checkpoint_save : tg_checkpoint_load)(path, parts, 2, &error));
+        tg_release(table);
+        tg_params_free(drawn);
+    }
+    assert_same(params[0], params[1]);
+    assert_int_equal(tg_tensor_dtype(tg_params_find(params[1], "tok.weight")), TG_BF16);
+    assert_string_equal(tg_optim_state_at(adam[1], 0).name, "bias");
+    char *text = tg_text_read(path, NULL, NULL);
+    assert_non_null(strstr(text + 8, "\"model.tok.weight\":{\"dtype\":\"BF16\""));
+    tg_text_free(text);
+    for (int i = 0; i < 2; i++) {
+        tg_optim_free(adam[i]);
+        tg_params_free(params[i]);
+    }
+    remove(path);
+}
+
+/* No allocation that fails leaves a change, or memory. */
+static void test_keep_bf16_without_memory(void **state)
+{
+    (void)state;
+    counting_allocator counting;
+    allocator_install(&counting);
+    tg_params *saved = make_params(TG_F32, 1, 4), *loaded = make_params(TG_F32, 2, 4);
+    tg_params_save_config narrow = tg_params_save_config_default();
+    tg_params_load_config keep = tg_params_load_config_default();
+    tg_error error = TG_NO_ERROR;
+    narrow.floats = TG_SAVE_FLOATS_BF16;
+    keep.keep_bf16 = true;
+    save(saved, &narrow);
+    assert_true(tg_params_set_frozen(loaded, "*", true));
+    size_t live = counting.live, failures = 0;
+    for (bool is_loaded = false; !is_loaded; failures++) {
+        allocator_arm(&counting, failures + 1, false);
+        is_loaded = tg_params_load(loaded, path, &keep, &error);
+        allocator_arm(&counting, 0, false);
+        assert_int_equal(counting.live, live);
+        expect_dtypes(loaded, is_loaded ? TG_BF16 : TG_F32, TG_F32);
+        if (!is_loaded) {
+            assert_error(&error, TG_ERROR_MEMORY, "");
+        }
+    }
+    assert_true(failures > 5);
+    tg_params_free(saved);
+    tg_params_free(loaded);
+    assert_int_equal(counting.live, 0);
+    allocator_restore();
+    remove(path);
+}
+
 static void test_sixteen_bits(void **state)
 {
     (void)state;
@@ -529,6 +671,9 @@ int main(void)
         cmocka_unit_test(test_grown_rows),
         cmocka_unit_test(test_many_missing_names),
         cmocka_unit_test(test_prefix_and_metadata),
+        cmocka_unit_test(test_keep_bf16),
+        cmocka_unit_test(test_checkpoint_of_bf16),
+        cmocka_unit_test(test_keep_bf16_without_memory),
         cmocka_unit_test(test_sixteen_bits),
         cmocka_unit_test(test_invalid_options),
         cmocka_unit_test(test_optimizers_go_on),

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "files/half.h"
+#include "math/half.h"
 #include "files/safetensors.h"
 #include "support.h"
 

@@ -354,7 +354,7 @@ static void generate(program *p)
 {
     static int32_t prompt[MAX_NUMBERS], ids[MAX_NUMBERS];
     begin_call(p, "tg_gpt_generate");
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = draw_capacity(p);
     config.use_cache = draw_bool(p);
     const tg_sample_config *sample = draw_tg_sample_config(p);
@@ -378,7 +378,7 @@ static void generate_batch(program *p)
 {
     static int32_t prompts[2 * MAX_NUMBERS], ids[2 * MAX_NUMBERS];
     begin_call(p, "tg_gpt_generate_batch");
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = draw_capacity(p);
     config.use_cache = draw_bool(p);
     const int64_t row = config.max_new_tokens, first = draw_capacity(p), counts[] = {first, draw_capacity(p)};

@@ -129,6 +129,7 @@ const tg_nn_multihead_attention_config *draw_tg_nn_multihead_attention_config(pr
 const tg_nn_multihead_attention_forward_config *draw_tg_nn_multihead_attention_forward_config(program *p);
 const tg_nn_transformer_block_config *draw_tg_nn_transformer_block_config(program *p);
 const tg_gpt_config *draw_tg_gpt_config(program *p);
+const tg_gpt_forward_config *draw_tg_gpt_forward_config(program *p);
 const tg_lora_config *draw_tg_lora_config(program *p);
 const tg_sample_config *draw_tg_sample_config(program *p);
 const tg_sgd_config *draw_tg_sgd_config(program *p);

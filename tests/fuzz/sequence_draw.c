@@ -383,8 +383,11 @@ CONFIG(tg_nn_transformer_block_config,
 CONFIG(tg_gpt_config, c->vocabulary = 5; c->context = 6; c->width = 4; c->heads = 2; c->layers = 1;
        BITS WHOLE(context) REAL(dropout) CHOICE(position, tg_position) FLAG(tied_head) CHOICE(path, tg_attention_path)
            WHOLE(layers) WHOLE(heads) CHOICE(init, tg_gpt_init) FLAG(qkv_bias) WHOLE(vocabulary))
+CONFIG(tg_gpt_forward_config, BITS FIELD(cache, draw_cache(p)) FIELD(positions, draw_tensor(p, TG_I32))
+                                  FIELD(first_keys, draw_tensor(p, TG_I32)))
 CONFIG(tg_lora_config, c->rank = 1; c->alpha = 2; BITS WHOLE(rank) REAL(alpha))
-CONFIG(tg_sample_config, c->greedy = false; BITS REAL(temperature) WHOLE(top_k) REAL(top_p) FLAG(greedy))
+CONFIG(tg_sample_config, c->greedy = false;
+       BITS REAL(temperature) WHOLE(top_k) REAL(top_p) FLAG(greedy) REAL(min_p) REAL(repetition_penalty))
 CONFIG(tg_sgd_config, BITS REAL(lr) REAL(momentum) REAL(dampening) REAL(weight_decay) FLAG(nesterov) FLAG(deferred))
 CONFIG(tg_adam_config,
        BITS REAL(lr) REAL(beta1) REAL(beta2) REAL(eps) REAL(weight_decay) FLAG(amsgrad) FLAG(decoupled) FLAG(deferred))

@@ -230,7 +230,7 @@ static void test_head_again(void **state)
                            "new one");
         tg_optim_free(optim);
         int32_t ids[2];
-        tg_gpt_generate_config generate = tg_gpt_generate_config_default();
+        tg_generate_config generate = tg_generate_config_default();
         generate.max_new_tokens = 2;
         assert_int_equal(tg_gpt_generate(f.tape, f.model, (const int32_t[]){1, 2}, 2, ids, &generate), -1);
         assert_tape_error(f.tape, TG_ERROR_VALUE,
@@ -442,7 +442,7 @@ static void test_lora_continues(void **state)
     }
     const int32_t prompt[] = {3, 1, 4};
     int32_t ids[3][6];
-    tg_gpt_generate_config generate = tg_gpt_generate_config_default();
+    tg_generate_config generate = tg_generate_config_default();
     generate.max_new_tokens = 6;
     for (int i = 0; i < 3; i++) {
         generate.use_cache = i != 1;

@@ -54,7 +54,7 @@ static int tear_down(void **state)
 static void test_cache_changes_nothing(void **state)
 {
     (void)state;
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     for (int64_t length = 1; length <= CONTEXT; length++) {
         for (int64_t wanted = 0; wanted <= 15; wanted += 5) {
             for (int sampled = 0; sampled < 2; sampled++) {
@@ -93,7 +93,7 @@ static void test_cache_changes_nothing_for_any_position(void **state)
             tg_gpt *other = tg_gpt_new(own, &c);
             assert_non_null(other);
             int32_t ids[2][14];
-            tg_gpt_generate_config config = tg_gpt_generate_config_default();
+            tg_generate_config config = tg_generate_config_default();
             config.max_new_tokens = 14;
             config.sample.greedy = false;
             for (int cached = 0; cached < 2; cached++) {
@@ -114,7 +114,7 @@ static void test_cache_is_used(void **state)
     (void)state;
     int32_t ids[CONTEXT];
     size_t bytes[2];
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = CONTEXT;
     for (int cached = 0; cached < 2; cached++) {
         tg_tape *fresh = tg_tape_new(NULL, NULL);
@@ -132,7 +132,7 @@ static void test_is_the_courses_loop(void **state)
     (void)state;
     int32_t text[4 + 12], ids[12];
     memcpy(text, prompt, 4 * sizeof *text);
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 12;
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 4, ids, &config), 12);
     assert_int_equal(tape_stats_of(tape).results, 0);
@@ -155,8 +155,8 @@ static void test_default_config(void **state)
 {
     (void)state;
     int32_t ids[50], expected[50];
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
-    assert_true(config.max_new_tokens == 50 && config.use_cache && config.end_token == -1 && config.sample.greedy);
+    tg_generate_config config = tg_generate_config_default();
+    assert_true(config.max_new_tokens == 50 && config.use_cache && !config.end_tokens && config.sample.greedy);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 4, expected, &config), 50);
     uint64_t position = tg_rng_position(tg_run_rng(run));
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 4, ids, NULL), 50);
@@ -167,8 +167,9 @@ static void test_default_config(void **state)
 static int32_t heard[20];
 static int heard_count, heard_most;
 
-static bool listen(void *context, int32_t id)
+static bool listen(void *context, int64_t text, int32_t id)
 {
+    assert_int_equal(text, 0);
     assert_ptr_equal(context, heard);
     heard[heard_count++] = id;
     return heard_count < heard_most;
@@ -178,7 +179,7 @@ static void test_ends(void **state)
 {
     (void)state;
     int32_t ids[10], again[10];
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 10;
     config.sample.greedy = false;
     tg_rng_seed(tg_run_rng(run), 1);
@@ -189,7 +190,8 @@ static void test_ends(void **state)
     while (ids[first] != ids[4]) {
         first++;
     }
-    config.end_token = ids[4];
+    config.end_tokens = &ids[4];
+    config.end_token_count = 1;
     tg_rng_seed(tg_run_rng(run), 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, again, &config), first);
     assert_memory_equal(again, ids, (size_t)first * sizeof *ids);
@@ -199,13 +201,14 @@ static void test_ends(void **state)
     heard_count = 0;
     heard_most = 3;
     /* at once: nothing is new, and nobody hears of it */
-    config.end_token = ids[0];
+    config.end_tokens = ids;
     again[0] = -7;
     tg_rng_seed(tg_run_rng(run), 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, again, &config), 0);
     assert_true(again[0] == -7 && heard_count == 0 && tg_rng_position(tg_run_rng(run)) == 2 * V);
 
-    config.end_token = -1;
+    config.end_tokens = NULL;
+    config.end_token_count = 0;
     tg_rng_seed(tg_run_rng(run), 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 3, again, &config), 3);
     assert_int_equal(heard_count, 3);
@@ -213,9 +216,9 @@ static void test_ends(void **state)
 }
 
 /* The third step meets weights that have become NaN: the ids until then are not returned, and the draws are undone. */
-static bool spoil(void *context, int32_t id)
+static bool spoil(void *context, int64_t text, int32_t id)
 {
-    (void)id;
+    (void)(text + id);
     if (++*(int *)context == 2) {
         tg_tensor_fill(tg_params_find(params, "final_norm.scale"), (double)NAN, NULL);
     }
@@ -227,7 +230,7 @@ static void test_fails_in_the_middle(void **state)
     (void)state;
     int32_t ids[5] = {-7, -7, -7, -7, -7};
     int steps = 0;
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 5;
     config.sample.greedy = false;
     config.on_token = spoil;
@@ -245,7 +248,7 @@ static void test_switches_come_back(void **state)
 {
     (void)state;
     int32_t ids[2];
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 2;
     for (int i = 0; i < 4; i++) {
         tg_tape_set_recording(tape, i & 1);
@@ -261,7 +264,7 @@ static void test_switches_come_back(void **state)
     }
 }
 
-static void assert_refused(const int32_t *text, int64_t count, const tg_gpt_generate_config *config, tg_code code,
+static void assert_refused(const int32_t *text, int64_t count, const tg_generate_config *config, tg_code code,
                            const char *message)
 {
     int32_t ids[4] = {-7, -7, -7, -7};
@@ -275,7 +278,7 @@ static void assert_refused(const int32_t *text, int64_t count, const tg_gpt_gene
 static void test_refuses(void **state)
 {
     (void)state;
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 4;
     assert_refused(prompt, 0, &config, TG_ERROR_SHAPE,
                    "gpt_generate: the prompt is empty; it needs at least one token");
@@ -285,9 +288,9 @@ static void test_refuses(void **state)
                    "gpt_generate: id 40 at [1] of the prompt is outside [0,40)");
     assert_refused((int32_t[]){-1}, 1, &config, TG_ERROR_RANGE, "gpt_generate: id -1 at [0]");
     assert_refused(NULL, 1, &config, TG_ERROR_STATE, "gpt_generate: the prompt is NULL");
-    tg_gpt_generate_config bare = {.max_new_tokens = 4}, inner = tg_gpt_generate_config_default();
+    tg_generate_config bare = {.max_new_tokens = 4}, inner = tg_generate_config_default();
     assert_refused(prompt, 1, &bare, TG_ERROR_VALUE,
-                   "gpt_generate: the config does not come from tg_gpt_generate_config_default()");
+                   "gpt_generate: the config does not come from tg_generate_config_default()");
     inner.max_new_tokens = 4;
     inner.sample = (tg_sample_config){.greedy = true, .temperature = 1, .top_k = TG_NO_TOP_K, .top_p = 1};
     assert_refused(prompt, 1, &inner, TG_ERROR_VALUE,
@@ -321,7 +324,7 @@ static void test_without_memory(void **state)
 {
     (void)state;
     int32_t expected[6], ids[6];
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 6;
     config.sample.greedy = false;
     tg_rng_seed(tg_run_rng(run), 1);
@@ -367,7 +370,7 @@ static const int64_t prompt_counts[TEXTS] = {3, 1, 4, 2};
 static void test_texts_are_those_of_single_calls(void **state)
 {
     (void)state;
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     for (int cached = 0; cached < 2; cached++) {
         for (int64_t wanted = 0; wanted <= 14; wanted += 7) {
             int32_t ids[TEXTS][14], alone[14];
@@ -394,12 +397,14 @@ static void test_texts_end_one_by_one(void **state)
     (void)state;
     int32_t ids[TEXTS][9], again[TEXTS][9];
     int64_t counts[TEXTS];
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 9;
     config.sample.greedy = false;
     tg_rng_seed(tg_run_rng(run), 5);
     assert_true(tg_gpt_generate_batch(tape, model, prompts, prompt_counts, TEXTS, ids[0], counts, &config));
-    config.end_token = ids[1][0]; /* prompt 1 is the shortest, so this is the first draw */
+    const int32_t end = ids[1][0];
+    config.end_tokens = &end;
+    config.end_token_count = 1; /* prompt 1 is the shortest, so this is the first draw */
     memset(again, 0xff, sizeof again);
     tg_rng_seed(tg_run_rng(run), 5);
     assert_true(tg_gpt_generate_batch(tape, model, prompts, prompt_counts, TEXTS, again[0], counts, &config));
@@ -408,11 +413,12 @@ static void test_texts_end_one_by_one(void **state)
     for (int i = 0; i < TEXTS; i++) {
         goes_on = goes_on || counts[i] > 0;
         for (int64_t k = 0; k < 9; k++) {
-            assert_true(k < counts[i] ? again[i][k] >= 0 && again[i][k] != config.end_token : again[i][k] == -1);
+            assert_true(k < counts[i] ? again[i][k] >= 0 && again[i][k] != end : again[i][k] == -1);
         }
     }
     assert_true(goes_on);
-    config.end_token = -1;
+    config.end_tokens = NULL;
+    config.end_token_count = 0;
     tg_rng_seed(tg_run_rng(run), 6);
     assert_true(tg_gpt_generate_batch(tape, model, prompts, prompt_counts, 1, ids[0], counts, &config));
     uint64_t position = tg_rng_position(tg_run_rng(run));
@@ -422,8 +428,8 @@ static void test_texts_end_one_by_one(void **state)
     assert_true(tg_rng_position(tg_run_rng(run)) == position);
 }
 
-static void assert_batch_refused(const int64_t *counts, int64_t texts, const tg_gpt_generate_config *config,
-                                 tg_code code, const char *message)
+static void assert_batch_refused(const int64_t *counts, int64_t texts, const tg_generate_config *config, tg_code code,
+                                 const char *message)
 {
     int32_t ids[4 * TEXTS] = {-7};
     int64_t new_counts[TEXTS] = {-7};
@@ -439,7 +445,7 @@ static void test_batch_refuses(void **state)
     (void)state;
     int32_t ids[4];
     int64_t counts[1], one = 1;
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 4;
     assert_batch_refused(prompt_counts, 0, &config, TG_ERROR_VALUE, "gpt_generate_batch: 0 texts; it must be 1 to");
     assert_batch_refused(prompt_counts, -1, &config, TG_ERROR_VALUE, "gpt_generate_batch: -1 texts; it must be 1 to");
@@ -447,11 +453,8 @@ static void test_batch_refuses(void **state)
                          "gpt_generate_batch: the prompt 1 is empty; it needs at least one token");
     assert_batch_refused((int64_t[]){1, INT64_MAX, 1}, 3, &config, TG_ERROR_RANGE,
                          "gpt_generate_batch: the prompt 1 has 9223372036854775807 tokens; the model's context is 9");
-    assert_batch_refused(&one, 1, &(tg_gpt_generate_config){.max_new_tokens = 4}, TG_ERROR_VALUE,
-                         "gpt_generate_batch: the config does not come from tg_gpt_generate_config_default()");
-    config.on_token = listen;
-    assert_batch_refused(&one, 1, &config, TG_ERROR_VALUE, "gpt_generate_batch: on_token is set,");
-    config.on_token = NULL;
+    assert_batch_refused(&one, 1, &(tg_generate_config){.max_new_tokens = 4}, TG_ERROR_VALUE,
+                         "gpt_generate_batch: the config does not come from tg_generate_config_default()");
     config.max_new_tokens = -1;
     assert_batch_refused(&one, 1, &config, TG_ERROR_VALUE, "gpt_generate_batch: max_new_tokens -1; it must be");
     config.max_new_tokens = INT64_MAX;

@@ -497,10 +497,10 @@ static void test_refuses_configurations(void **state)
         {V, 12, 16, 2, 2, -0.25, 0, 0, "gpt_new: dropout -0.25 is outside [0,1)"},
         {V, 12, 16, 2, 2, (double)NAN, 0, 0, "gpt_new: dropout nan is outside [0,1)"},
         {V, 12, 9, 3, 2, 0, TG_POSITION_ROTARY, 0,
-         "nn_positional_make: 'position' has rotary heads of width 3; it must be even"},
+         "nn_positional_make: 'trf_blocks.0.att.position' has rotary heads of width 3; it must be even"},
         {V, 12, 16, 2, 2, 0, (tg_position)99, 0, "gpt_new: position 99 does not exist; it must be 0 to 10"},
         {V, 12, 16, 2, 2, 0, 0, (tg_attention_path)2,
-         "gpt_new: path 2 does not exist; it must be 0 (fused) or 1 (elementary)"},
+         "gpt_new: path 2 does not exist; it must be 0 to 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tg_gpt_config config = tg_gpt_config_default();
@@ -516,7 +516,7 @@ static void test_refuses_configurations(void **state)
     }
     tg_gpt_config config = small();
     config.init = (tg_gpt_init)2;
-    assert_not_made(&config, "gpt_new: init 2; it must be TG_GPT_INIT_MODULES or TG_GPT_INIT_GPT2");
+    assert_not_made(&config, "gpt_new: init 2 does not exist; it must be 0 to 1");
     /* the default config has no sizes */
     assert_not_made(NULL, "gpt_new: vocabulary 0" SIZE "2147483647");
     tg_gpt_config bare = {.vocabulary = V, .context = 12, .width = 16, .heads = 2, .layers = 2};

@@ -142,7 +142,7 @@ static void test_passes_without_spans(void **state)
             tg_tape_set_training(t, trains);
             tg_tape_set_recording(t, records);
             tg_kv_cache *cache = records ? NULL : tg_kv_cache_new(TG_F32, 2, B, 3, T, WIDTH, NULL, NULL);
-            logits[i] = tg_gpt_forward(t, m[i].model, m[i].inputs, cache);
+            logits[i] = tg_gpt_forward(t, m[i].model, m[i].inputs, with_cache(cache));
             assert_non_null(logits[i]);
             idle[i] = tape_stats_of(t).idle_bytes;
             tg_kv_cache_free(cache);

@@ -160,33 +160,56 @@ static void test_other_configs(void **state)
     static const struct {
         const char *json, *message;
     } cases[] = {
-        {CONFIG(",\"model_type\":\"gpt_neo\""), "model_type is 'gpt_neo'; it must be gpt2"},
+        {CONFIG(",\"model_type\":\"gpt_neo\""), "model_type is \"gpt_neo\"; it must be \"gpt2\", \"llama\", "
+                                                "\"mistral\", \"qwen2\", \"qwen3\", \"gemma3_text\""},
+        {CONFIG(",\"architectures\":[\"GPT2ForSequenceClassification\"],\"model_type\":\"gpt2\""),
+         "architectures is \"GPT2ForSequenceClassification\"; it must be \"GPT2LMHeadModel\" or \"GPT2Model\""},
+        {CONFIG(",\"architectures\":[\"BertModel\"]"), "architectures is \"BertModel\"; it must be"},
         {CONFIG(",\"activation_function\":\"relu\""),
-         "activation_function is 'relu'; it must be gelu_new or gelu_pytorch_tanh"},
-        {CONFIG(",\"activation_function\":\"gelu\""), "activation_function is 'gelu'; it must be"},
-        {CONFIG(",\"layer_norm_epsilon\":0.001"), "layer_norm_epsilon is 0.001; it must be 1e-05"},
-        {CONFIG(",\"layer_norm_epsilon\":1e999"), "layer_norm_epsilon is inf; it must be 1e-05"},
-        {CONFIG(",\"n_inner\":32"), "n_inner is 32; it must be null or 4 n_embd"},
-        {CONFIG(",\"n_inner\":9223372036854775807"), "n_inner is 9223372036854775807; it must be"},
+         "activation_function is \"relu\"; it must be \"gelu_new\" or \"gelu_pytorch_tanh\""},
+        {CONFIG(",\"activation_function\":\"gelu\""), "activation_function is \"gelu\"; it must be"},
+        {CONFIG(",\"layer_norm_epsilon\":0"), "eps 0; it must be finite and above 0"},
+        {CONFIG(",\"layer_norm_epsilon\":1e999"), "layer_norm_epsilon is infinite; it must be a finite number"},
         {CONFIG(",\"scale_attn_weights\":false"), "scale_attn_weights is false; it must be true"},
         {CONFIG(",\"scale_attn_by_inverse_layer_idx\":true"), "scale_attn_by_inverse_layer_idx is true; it must be"},
         {CONFIG(",\"add_cross_attention\":true"), "add_cross_attention is true; it must be false"},
+        {CONFIG(",\"quantization_config\":{\"bits\":4}"), "quantization_config is {\"bits\":4}; it must be null"},
         {CONFIG(",\"attn_pdrop\":0"), "embd_pdrop is 0.1, attn_pdrop 0 and resid_pdrop 0.1; it must be one"},
-        {CONFIG(",\"attn_pdrop\":1,\"embd_pdrop\":1,\"resid_pdrop\":1"), "it must be one probability in [0,1)"},
-        {CONFIG(",\"tie_word_embeddings\":false"), "is false; the tensors have no 'lm_head.weight'"},
-        {CONFIG(",\"vocab_size\":32"), "vocab_size is 32; the tensors have 31"},
-        {CONFIG(",\"n_positions\":1024"), "n_positions is 1024; the tensors have 12"},
-        {CONFIG(",\"n_embd\":0"), "n_embd is 0; the tensors have 16"},
-        {CONFIG(",\"n_layer\":3"), "n_layer is 3; the tensors have 2"},
-        {CONFIG(",\"n_head\":6"), "heads 6; they must divide the width, 16"},
-        {CONFIG(",\"n_head\":0"), "heads 0; they must divide the width, 16"},
-        /* 12 heads, as in GPT2Config */
-        {"{}", "heads 12; they must divide the width, 16"},
+        {CONFIG(",\"attn_pdrop\":1,\"embd_pdrop\":1,\"resid_pdrop\":1"), "dropout 1 is outside [0,1)"},
+        {CONFIG(",\"tie_word_embeddings\":false"), "model.safetensors' has no tensor 'lm_head.weight'"},
+        {CONFIG(",\"n_layer\":3"), "config.json' has 3 layers, but '"},
+        {CONFIG(",\"n_layer\":1"), "'transformer.h.1.attn.c_attn.bias' is no tensor of this gpt2"},
+        {CONFIG(",\"n_layer\":1000000"), "1000000 layers; it must be 1 to 1000"},
+        {CONFIG(",\"n_head\":6"), "heads 6 do not divide width 16"},
+        {CONFIG(",\"n_head\":0"), "heads 0; it must be set"},
+        {CONFIG(",\"n_embd\":0"), "width 0; it must be set"},
+        {CONFIG(",\"rescale\":[1, 2]"), "rescale is [1, 2]; models of the type gpt2 have no such setting here"},
     };
     copy_model("tied");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_config(cases[i].json, strlen(cases[i].json));
         assert_refused(TG_ERROR_VALUE, cases[i].message);
+    }
+}
+
+/* Tensors that do not have the sizes of config.json. */
+static void test_other_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *message;
+    } cases[] = {
+        {CONFIG(",\"vocab_size\":32"), "'transformer.wte.weight' is (31,16); in this gpt2 it must be (32,16)"},
+        {CONFIG(",\"n_positions\":1024"), "'transformer.wpe.weight' is (12,16); in this gpt2 it must be (1024,16)"},
+        {CONFIG(",\"n_inner\":32"), "'transformer.h.0.mlp.c_fc.weight' is (16,64); in this gpt2 it must be (16,32)"},
+        {CONFIG(",\"n_inner\":9223372036854775807"), "it must be (16,9223372036854775807)"},
+        /* the sizes of GPT2Config */
+        {"{}", "has 12 layers, but"},
+    };
+    copy_model("tied");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_config(cases[i].json, strlen(cases[i].json));
+        assert_refused(i < 4 ? TG_ERROR_SHAPE : TG_ERROR_VALUE, cases[i].message);
     }
 }
 
@@ -196,7 +219,9 @@ static void test_accepted_configs(void **state)
     static const char *const cases[] = {
         CONFIG(""),
         CONFIG(",\"n_inner\":null,\"activation_function\":\"gelu_pytorch_tanh\",\"model_type\":\"gpt2\""),
-        CONFIG(",\"n_inner\":64,\"layer_norm_epsilon\":0.00001,\"task\":{\"a\":[1,null]},\"use_cache\":true"),
+        CONFIG(",\"n_inner\":64,\"layer_norm_epsilon\":0.00001,\"task_specific_params\":{\"a\":[1,null]},\"use_cache\":"
+               "true,"
+               "\"unknown\":null,\"n_ctx\":12,\"bos_token_id\":-1,\"eos_token_id\":[1,2]"),
         "\t" CONFIG(",\"scale_attn_weights\":true,\"add_cross_attention\":false,\"n_head\":4") "\n",
     };
     copy_model("tied");
@@ -327,7 +352,9 @@ static void test_bad_arguments(void **state)
     rotary.position = TG_POSITION_ROTARY;
     model = tg_gpt_new(params, &rotary);
     assert_false(tg_gpt_save(model, folder, NULL, &error));
-    assert_error(&error, TG_ERROR_VALUE, "the model has rotary positions; GPT2LMHeadModel has only learned ones");
+    assert_error(&error, TG_ERROR_VALUE,
+                 "gpt_save: no family of published models has such a model: no model of the type "
+                 "gpt2 has this position; tg_params_save writes every model");
     tg_gpt_free(model);
     tg_params_free(params);
     tg_run_free(run);
@@ -336,9 +363,13 @@ static void test_bad_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models_of_transformers), cmocka_unit_test(test_saved_model),
-        cmocka_unit_test(test_other_configs),          cmocka_unit_test(test_accepted_configs),
-        cmocka_unit_test(test_hostile_configs),        cmocka_unit_test(test_tied_head_in_the_file),
+        cmocka_unit_test(test_models_of_transformers),
+        cmocka_unit_test(test_saved_model),
+        cmocka_unit_test(test_other_configs),
+        cmocka_unit_test(test_accepted_configs),
+        cmocka_unit_test(test_hostile_configs),
+        cmocka_unit_test(test_tied_head_in_the_file),
+        cmocka_unit_test(test_other_sizes),
         cmocka_unit_test(test_bad_arguments),
     };
     return cmocka_run_group_tests(tests, begin, end);

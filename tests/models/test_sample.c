@@ -50,15 +50,23 @@ static tg_tensor *logits(int64_t vocabulary, tg_dtype dtype)
     return cast;
 }
 
-static void test_draws_as_torch(void **state)
+/* Each id that is drawn becomes a part of the text that repetition_penalty reads. */
+static void test_draws_as_torch_and_transformers(void **state)
 {
     (void)state;
     FILE *file = fopen(TG_TEST_GOLDENS "/sample.txt", "r");
     assert_non_null(file);
     tg_sample_config config = drawing(1, TG_NO_TOP_K, 1);
+    double temperature;
     long long vocabulary, k;
     int lines = 0;
-    for (; fscanf(file, "%lld %lf %lld %lf", &vocabulary, &config.temperature, &k, &config.top_p) == 4; lines++) {
+    for (; fscanf(file, "%lld %lf %lld %lf %lf %lf", &vocabulary, &temperature, &k, &config.top_p, &config.min_p,
+                  &config.repetition_penalty) == 6;
+         lines++) {
+        int32_t text[44] = {7, 3, 49, 3};
+        config.greedy = temperature == 0;
+        config.temperature = config.greedy ? 1 : temperature;
+        config.text = text;
         tg_tensor *single = logits(vocabulary, TG_F32), *wide = logits(vocabulary, TG_F64);
         config.top_k = k;
         tg_rng_seed(rng, 123);
@@ -66,14 +74,16 @@ static void test_draws_as_torch(void **state)
         for (int i = 0; i < (vocabulary == V ? 40 : 8); i++) {
             int expected;
             assert_int_equal(fscanf(file, "%d", &expected), 1);
+            config.text_count = 4 + i;
             assert_int_equal(tg_sample(single, rng, &config, &error), expected);
             assert_int_equal(tg_sample(wide, again, &config, &error), expected);
+            text[4 + i] = expected;
         }
         tg_rng_free(again);
         tg_release(single);
         tg_release(wide);
     }
-    assert_int_equal(lines, 14);
+    assert_int_equal(lines, 26);
     fclose(file);
 }
 
@@ -325,6 +335,77 @@ static void test_refuses(void **state)
     tg_release(x);
 }
 
+/* What min_p and repetition_penalty refuse, and what lies beside their limits. */
+static void test_min_p_and_penalty(void **state)
+{
+    (void)state;
+    const int32_t text[] = {1, 7}, outside[] = {1, 50}, negative[] = {-1};
+    const struct {
+        double min_p, penalty;
+        const int32_t *text;
+        int64_t count;
+        tg_code code;
+        const char *error;
+    } cases[] = {
+        {-0.1, 1, NULL, 0, TG_ERROR_RANGE, "sample: min_p -0.1 is outside [0,1]"},
+        {1.01, 1, NULL, 0, TG_ERROR_RANGE, "sample: min_p 1.01 is outside [0,1]"},
+        {(double)NAN, 1, NULL, 0, TG_ERROR_RANGE, "sample: min_p nan is outside [0,1]"},
+        {0, 0, text, 2, TG_ERROR_VALUE, "sample: repetition_penalty 0; it must be finite and above 0"},
+        {0, -1, text, 2, TG_ERROR_VALUE, "sample: repetition_penalty -1;"},
+        {0, (double)NAN, text, 2, TG_ERROR_VALUE, "sample: repetition_penalty nan;"},
+        {0, (double)INFINITY, text, 2, TG_ERROR_VALUE, "sample: repetition_penalty inf;"},
+        {0, 1.3, NULL, 0, TG_ERROR_VALUE, "sample: repetition_penalty 1.3 needs the text so far; set text"},
+        {0, 1.3, text, 0, TG_ERROR_VALUE, "sample: text_count is 0, but text is not NULL; set both or neither"},
+        {0, 1.3, NULL, 2, TG_ERROR_VALUE, "sample: text_count is 2, but text is NULL; set both or neither"},
+        {0, 1.3, text, -1, TG_ERROR_VALUE, "sample: text_count is -1; it must be at least 0"},
+        {0, 1.3, outside, 2, TG_ERROR_RANGE, "sample: id 50 at [1] of the text is outside [0,50)"},
+        {0, 1, negative, 1, TG_ERROR_RANGE, "sample: id -1 at [0] of the text is outside [0,50)"},
+        {0, 1e-39, text, 2, TG_ERROR_VALUE,
+         "sample: repetition_penalty 1e-39 takes logit 1.625 of token 1 out of the range of f32"},
+    };
+    tg_tensor *x = logits(V, TG_F32);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tg_sample_config config = drawing(1, TG_NO_TOP_K, 1);
+        config.min_p = cases[i].min_p;
+        config.repetition_penalty = cases[i].penalty;
+        config.text = cases[i].text;
+        config.text_count = cases[i].count;
+        assert_int_equal(tg_sample(x, rng, &config, &error), -1);
+        assert_error(&error, cases[i].code, cases[i].error);
+    }
+    tg_sample_config greedy = tg_sample_config_default();
+    greedy.min_p = 0.1;
+    assert_int_equal(tg_sample(x, rng, &greedy, &error), -1);
+    assert_error(&error, TG_ERROR_VALUE, "sample: greedy ignores min_p 0.1; set greedy to false");
+    assert_true(tg_rng_position(rng) == 0);
+    tg_release(x);
+
+    /* 1/2, 1/4 and 1/8 twice: half of the largest is kept, and a little less than a half keeps no more */
+    tg_tensor *halves = tensor_f64(TG_SHAPE(4), (double[]){-3, -1, -3, -2});
+    tg_sample_config config = drawing(1 / log(2), TG_NO_TOP_K, 1);
+    config.min_p = 0.499;
+    assert_int_equal(drawn(halves, &config), 0xa);
+    config.min_p = 0.501;
+    assert_int_equal(drawn(halves, &config), 0x2);
+    config.min_p = 0.249;
+    assert_int_equal(drawn(halves, &config), 0xf);
+    /* a token that the text has twice is divided once; what is masked stays so, and what NaN hides is found */
+    const int32_t twice[] = {1, 0, 1};
+    tg_tensor *scores = tensor_f32(TG_SHAPE(4), (float[]){-INFINITY, 4, 1.5f, 0});
+    greedy = tg_sample_config_default();
+    greedy.repetition_penalty = 2;
+    greedy.text = twice;
+    greedy.text_count = 3;
+    assert_int_equal(tg_sample(scores, NULL, &greedy, &error), 1);
+    greedy.repetition_penalty = 3;
+    assert_int_equal(tg_sample(scores, NULL, &greedy, &error), 2);
+    ((float *)tg_tensor_data_mut(scores))[1] = NAN;
+    assert_int_equal(tg_sample(scores, NULL, &greedy, &error), -1);
+    assert_error(&error, TG_ERROR_VALUE, "sample: logit nan of token 1;");
+    tg_release(scores);
+    tg_release(halves);
+}
+
 static void test_without_memory(void **state)
 {
     (void)state;
@@ -353,7 +434,7 @@ static void test_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_draws_as_torch, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_draws_as_torch_and_transformers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_draws_of_the_course, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_weights_are_softmaxs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_strided_logits, set_up, tear_down),
@@ -361,6 +442,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_greedy_refuses_options, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ties_and_edges, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_min_p_and_penalty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

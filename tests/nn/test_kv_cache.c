@@ -74,7 +74,7 @@ static tg_tensor *between(tg_tape *t, tg_tensor *x, int64_t begin, int64_t end)
 static void check_part(fixture *f, tg_tensor *whole, int64_t begin, int64_t end, double allowed)
 {
     assert_int_equal(tg_kv_cache_length(f->cache), begin);
-    tg_tensor *part = tg_gpt_forward(f->tape, f->model, between(f->tape, f->ids, begin, end), f->cache);
+    tg_tensor *part = tg_gpt_forward(f->tape, f->model, between(f->tape, f->ids, begin, end), with_cache(f->cache));
     tg_tensor *expected = between(f->tape, whole, begin, end);
     assert_string_equal(tg_tape_error(f->tape)->text, "");
     assert_values(part, tg_tensor_data(expected), tg_tensor_count(expected), 0, allowed);
@@ -125,7 +125,7 @@ static void test_next_logits(void **state)
         assert_values(tg_gpt_last_logits(f.tape, f.model, ids, NULL), tg_tensor_data(last), V, 0, 1e-13);
         assert_int_equal(tg_kv_cache_length(cache), begin);
         ids = between(f.tape, text, begin, ends[i]);
-        assert_values(tg_gpt_last_logits(f.tape, f.model, ids, cache), tg_tensor_data(last), V, 0, 1e-13);
+        assert_values(tg_gpt_last_logits(f.tape, f.model, ids, with_cache(cache)), tg_tensor_data(last), V, 0, 1e-13);
         assert_int_equal(tg_kv_cache_length(cache), ends[i]);
     }
     assert_null(tg_gpt_last_logits(f.tape, NULL, text, NULL));
@@ -565,7 +565,7 @@ static void test_refuses_sizes(void **state)
 static void assert_refused(fixture *f, tg_kv_cache *cache, tg_tensor *ids, tg_code code, const char *text)
 {
     int64_t before = tg_kv_cache_length(cache);
-    assert_null(tg_gpt_forward(f->tape, f->model, ids, cache));
+    assert_null(tg_gpt_forward(f->tape, f->model, ids, with_cache(cache)));
     assert_string_equal(tg_tape_error(f->tape)->text, text);
     assert_tape_error(f->tape, code, text);
     assert_int_equal(tg_kv_cache_length(cache), before);
@@ -580,7 +580,7 @@ static void test_refuses_inputs(void **state)
     assert_refused(&f, f.cache, f.ids, TG_ERROR_STATE,
                    "kv_cache_append: recording is on; with a cache it must be off (tg_tape_set_recording)");
     tg_tape_set_recording(f.tape, false);
-    assert_non_null(tg_gpt_forward(f.tape, f.model, f.ids, f.cache));
+    assert_non_null(tg_gpt_forward(f.tape, f.model, f.ids, with_cache(f.cache)));
     assert_refused(&f, f.cache, one, TG_ERROR_SHAPE,
                    "kv_cache_append: keys are f32 (1,3,3,4), which does not fit 3 positions of a cache of f32 "
                    "(2,3,12,4) (B,H,context,D)");
@@ -588,12 +588,12 @@ static void test_refuses_inputs(void **state)
     assert_refused(&f, f.cache, outside, TG_ERROR_RANGE, "embedding: id 31 at [1,0] is outside [0,31)");
     tg_release(outside);
     /* full to the last position */
-    assert_non_null(tg_gpt_forward(f.tape, f.model, three, f.cache));
+    assert_non_null(tg_gpt_forward(f.tape, f.model, three, with_cache(f.cache)));
     assert_int_equal(tg_kv_cache_length(f.cache), CONTEXT);
     assert_refused(&f, f.cache, three, TG_ERROR_RANGE, "gpt_forward: 3 positions from 12 on; the context is 12");
     /* shorter than the model's context */
     tg_kv_cache *cache = tg_kv_cache_new(TG_F32, 2, 2, 3, 4, 12, NULL, NULL);
-    assert_non_null(tg_gpt_forward(f.tape, f.model, three, cache));
+    assert_non_null(tg_gpt_forward(f.tape, f.model, three, with_cache(cache)));
     assert_refused(&f, cache, three, TG_ERROR_RANGE, "kv_cache_append: 3 positions after 3; the capacity is 4");
     tg_kv_cache_free(cache);
     const struct {
@@ -636,10 +636,10 @@ static void test_call_without_memory(void **state)
         fixture f = fixture_make(TG_ATTENTION_FUSED, TG_F32);
         tg_tensor *rest = tensor_i32(TG_SHAPE(2, 5), (int32_t[]){3, 1, 4, 1, 5, 9, 2, 6, 5, 3});
         tg_scope_begin(f.tape);
-        assert_non_null(tg_gpt_forward(f.tape, f.model, between(f.tape, f.ids, 0, 4), f.cache));
+        assert_non_null(tg_gpt_forward(f.tape, f.model, between(f.tape, f.ids, 0, 4), with_cache(f.cache)));
         tg_scope_end(f.tape, NULL);
         allocator_arm(&counting, k, false);
-        tg_tensor *y = tg_gpt_forward(f.tape, f.model, rest, f.cache);
+        tg_tensor *y = tg_gpt_forward(f.tape, f.model, rest, with_cache(f.cache));
         allocator_arm(&counting, 0, false);
         if (k == 0) {
             assert_non_null(y);
@@ -652,7 +652,7 @@ static void test_call_without_memory(void **state)
             assert_int_equal(tg_tape_error(f.tape)->code, TG_ERROR_MEMORY);
             assert_int_equal(tg_kv_cache_length(f.cache), 4);
             clear_tape_error(f.tape);
-            y = tg_gpt_forward(f.tape, f.model, rest, f.cache);
+            y = tg_gpt_forward(f.tape, f.model, rest, with_cache(f.cache));
             assert_non_null(y);
         }
         assert_int_equal(tg_kv_cache_length(f.cache), 9);

@@ -167,7 +167,7 @@ static void test_sparse_adam(void **state)
 
 /* ---- generation ---- */
 
-static size_t allocations_of(tg_tape *tape, const tg_gpt *model, const tg_gpt_generate_config *config)
+static size_t allocations_of(tg_tape *tape, const tg_gpt *model, const tg_generate_config *config)
 {
     int32_t prompt[] = {1, 2}, ids[16];
     counting_allocator counting;
@@ -193,7 +193,7 @@ static void test_generation(void **state)
         config.layers = 1;
         tg_gpt *model = tg_gpt_new(params, &config);
         tg_tape *tape = tg_tape_new(run, NULL);
-        tg_gpt_generate_config generate = tg_gpt_generate_config_default();
+        tg_generate_config generate = tg_generate_config_default();
         generate.sample.greedy = i % 2;
         generate.sample.top_k = i % 2 ? TG_NO_TOP_K : 5;
         generate.use_cache = i / 2;

@@ -439,7 +439,7 @@ static void test_in_a_gpt(void **state)
         tg_tensor *whole = tg_gpt_forward(tape, model, ids, NULL);
         tg_kv_cache *cache = tg_kv_cache_new(TG_F64, 2, 1, H, 16, C, NULL, NULL);
         for (int64_t at = 0; at < 9; at += 4) {
-            tg_tensor *part = tg_gpt_forward(tape, model, tg_slice(tape, ids, 1, at, at + 4, 1), cache);
+            tg_tensor *part = tg_gpt_forward(tape, model, tg_slice(tape, ids, 1, at, at + 4, 1), with_cache(cache));
             tg_tensor *expected = tg_contiguous(tape, tg_slice(tape, whole, 1, at, at + 4, 1));
             assert_string_equal(tg_tape_error(tape)->text, "");
             assert_values(part, tg_tensor_data(expected), tg_tensor_count(expected), 0, 1e-12);
@@ -451,8 +451,8 @@ static void test_in_a_gpt(void **state)
     }
 }
 
-/* A window, and a cache that keeps no more: passes of any length equal the whole, with each relative kind. Kinds that
- * do not multiply heads serve one head of keys. */
+/* A window, and a cache that keeps no more: passes of any length equal the whole, with each relative kind. Kinds that do
+ * not multiply heads serve one head of keys. */
 static void test_windows(void **state)
 {
     (void)state;

@@ -102,7 +102,7 @@ static bool use(char u)
     tg_backward_config config = tg_backward_config_default();
     config.on_gradient = on_gradient;
     const tg_checkpoint_part parts[] = {tg_checkpoint_params("model", params), tg_checkpoint_optim("optim", optim)};
-    tg_gpt_generate_config generate = tg_gpt_generate_config_default();
+    tg_generate_config generate = tg_generate_config_default();
     generate.max_new_tokens = 2;
     tg_batch batch;
     if (u != 'h' && u != 'o') {
@@ -115,7 +115,8 @@ static bool use(char u)
     }
     switch (u) {
     case 'h': return (!loss || tg_backward(tape, loss, &config)) && (!loader || tg_loader_next(loader, &batch));
-    case 'f': return forward() && (tg_tape_set_recording(tape, !cache), tg_gpt_forward(tape, model, ids, cache));
+    case 'f':
+        return forward() && (tg_tape_set_recording(tape, !cache), tg_gpt_forward(tape, model, ids, with_cache(cache)));
     case 'g': return tg_gpt_generate(tape, model, (int32_t[]){1, 2}, 2, (int32_t[2]){0}, &generate) == 2;
     case 's': return tg_gpt_save(model, ".", NULL, &error);
     case 'b':

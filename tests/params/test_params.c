@@ -235,6 +235,44 @@ static void test_frozen_by_pattern(void **state)
     tg_params_free(params);
 }
 
+/* Params of f32 may have frozen parameters of bf16, which are never trained. */
+static void test_bf16(void **state)
+{
+    (void)state;
+    tg_params *params = tg_params_new(NULL, TG_F32), *doubles = tg_params_new(NULL, TG_F64);
+    tg_tensor *x = tg_tensor_new(TG_BF16, TG_SHAPE(4, 3), NULL), *ids = tg_tensor_new(TG_I32, TG_SHAPE(2), NULL);
+    assert_ptr_equal(tg_params_add_existing(params, "emb.weight", x), x);
+    tg_params_add_alias(params, "head.weight", "emb.weight");
+    tg_tensor *bias = tg_params_add(params, "head.bias", TG_SHAPE(4));
+    assert_false(tg_tensor_requires_grad(x));
+    assert_int_equal(tg_params_at(params, 0).kind, TG_ENTRY_PARAMETER);
+    assert_int_equal(tg_params_value_count(params), 16);
+    assert_true(tg_params_set_frozen(params, "*", true));
+    assert_false(tg_params_set_frozen(params, "*", false));
+    assert_params_error(params, TG_ERROR_DTYPE,
+                        "params_set_frozen: 'emb.weight' is bf16; a trained parameter must be f32");
+    assert_false(tg_params_set_frozen(params, "head.weight", false));
+    assert_params_error(params, TG_ERROR_DTYPE, "params_set_frozen: 'head.weight' is bf16");
+    assert_false(tg_tensor_requires_grad(bias) || tg_tensor_requires_grad(x));
+    assert_true(tg_params_set_frozen(params, "*.bias", false));
+    assert_true(tg_tensor_requires_grad(bias));
+    tg_params *part = tg_params_new_part(params, "*");
+    assert_int_equal(tg_params_count(part), 2);
+    assert_false(tg_tensor_requires_grad(x));
+    tg_params_free(part);
+    assert_null(tg_params_add_existing(doubles, "w", x));
+    assert_params_error(doubles, TG_ERROR_DTYPE, "params: the tensor for 'w' is bf16; these params are f64");
+    assert_null(tg_params_add_existing(params, "w", ids));
+    assert_params_error(params, TG_ERROR_DTYPE, "the tensor for 'w' is i32; these params are f32, and may have bf16");
+    tg_params *none = tg_params_new(NULL, TG_BF16);
+    assert_params_error(none, TG_ERROR_DTYPE, "params_new: dtype bf16; it must be f32 or f64");
+    tg_params_free(none);
+    tg_params_free(params);
+    tg_params_free(doubles);
+    tg_release(x);
+    tg_release(ids);
+}
+
 static void test_errors(void **state)
 {
     (void)state;
@@ -455,6 +493,7 @@ int main(void)
         cmocka_unit_test(test_existing),
         cmocka_unit_test(test_frozen),
         cmocka_unit_test(test_frozen_by_pattern),
+        cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_names_with_empty_parts),
         cmocka_unit_test(test_wrong_dtype),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "math/fma.h"
+#include "math/half.h"
 #include "products/kernels.h"
 
 /* Those of mingw-w64 10 round twice. base/test_fma compares the library's with those of other systems. */
@@ -20,7 +21,7 @@ static bool has_memory = true;
 
 void *tg_builtin_memory(void)
 {
-    static _Thread_local _Alignas(64) char memory[TG_BUILTIN_MEMORY + TG_BUILTIN_PANEL];
+    static _Thread_local _Alignas(64) char memory[TG_BUILTIN_MEMORY + TG_BUILTIN_PANEL + TG_BUILTIN_BLOCK];
     return has_memory ? memory : NULL;
 }
 
@@ -222,6 +223,45 @@ static void test_order(void **state)
     }
 }
 
+/* With B in bf16, the bits of the product of the same values in f32: for one block of B and for several, of columns and
+ * of terms, and without memory. */
+static void test_bf16(void **state)
+{
+    (void)state;
+    const int64_t sizes[][3] = {{0, 5, 7},    {5, 0, 7},      {20, 0, 7},    {5, 7, 0},      {1, 1, 1},
+                                {40, 1, 5},   {7, 64, 9},     {3, 70, 65},   {17, 97, 2500}, {17, 400, 2500},
+                                {1, 40, 900}, {16, 300, 999}, {1, 20, 17000}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        for (int kind = 0; kind < 4; kind++) {
+            matrices x = matrices_new(sizes[s][0], sizes[s][1], sizes[s][2], kind & 1, kind & 2);
+            uint16_t *halves = must(malloc((size_t)x.b_count * sizeof *halves));
+            float *c = must(malloc((size_t)x.c_count * sizeof *c));
+            for (int64_t i = 0; i < x.b_count; i++) {
+                halves[i] = tg_to_bf16(x.b[i]);
+                x.b[i] = tg_from_bf16(halves[i]);
+            }
+            for (int i = 0; i < 4 * (EXACT + 1); i++) {
+                const int level = i / 4;
+                if (level > highest && level != EXACT) {
+                    continue;
+                }
+                multiply(&x, level, i & 1);
+                use_level(level);
+                memcpy(c, x.old, (size_t)x.c_count * sizeof *c);
+                has_memory = !(i & 2);
+                x.g.in_thread = i & 4;
+                tg_gemm_bf16(&x.g, x.a, halves, c);
+                has_memory = true;
+                use_level(highest);
+                assert_memory_equal(c, x.c, (size_t)x.c_count * sizeof *c);
+            }
+            free(halves);
+            free(c);
+            matrices_free(&x);
+        }
+    }
+}
+
 /* Exact multiply-adds of values with few bits, whose sums are often ties, and of tiny and huge ones, which are infinite
  * in f32. Those of doubles beyond 2^450 are not exact (math/fma.h). */
 static void test_exact_values(void **state)
@@ -379,8 +419,9 @@ int main(void)
 {
     highest = tg_level_highest();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_backend), /* first: it sets the backend of the others */
-                                       cmocka_unit_test(test_order),          cmocka_unit_test(test_exact_values),
-                                       cmocka_unit_test(test_no_values),      cmocka_unit_test(test_special_values),
-                                       cmocka_unit_test(test_shared_factors), cmocka_unit_test(test_threads)};
+                                       cmocka_unit_test(test_order),          cmocka_unit_test(test_bf16),
+                                       cmocka_unit_test(test_exact_values),   cmocka_unit_test(test_no_values),
+                                       cmocka_unit_test(test_special_values), cmocka_unit_test(test_shared_factors),
+                                       cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests_name("gemm", tests, NULL, NULL);
 }

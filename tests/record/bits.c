@@ -336,11 +336,13 @@ static void generation(const char *name, tg_dtype dtype)
     tg_error error = TG_NO_ERROR;
     tg_kv_cache *cache = tg_kv_cache_new(dtype, config.layers, 1, config.heads, T, config.width, NULL, &error);
     check(&error);
+    tg_gpt_forward_config forward = tg_gpt_forward_config_default();
+    forward.cache = cache;
     tg_tape_set_recording(r.t, false);
     uint64_t sum = EMPTY;
     for (int length = FIRST; length <= T; length++) {
         tg_tensor *ids = draw_ids(&r, TG_SHAPE(1, length == FIRST ? FIRST : 1), V);
-        tg_tensor *logits = tg_gpt_forward(r.t, network, ids, cache);
+        tg_tensor *logits = tg_gpt_forward(r.t, network, ids, &forward);
         check(tg_tape_error(r.t));
         sum = add_values(sum, logits);
         tg_tape_reset(r.t);

@@ -256,10 +256,11 @@ static void draw_constant(trial *t)
         case TG_F64: ((double *)o->values)[i] = value; break;
         case TG_I32: ((int32_t *)o->values)[i] = (int32_t)value - 100; break;
         case TG_U8: ((uint8_t *)o->values)[i] = (uint8_t)value; break;
+        case TG_BF16: break; /* not drawn */
         }
     }
     if (draw_chance(t, 2)) {
-        o->dtype = (tg_dtype)note_integer(t, "dtype", DRAW_ONE_OF(t, -1, 4, 100));
+        o->dtype = (tg_dtype)note_integer(t, "dtype", DRAW_ONE_OF(t, -1, 5, 100));
     } else if (o->shape.rank > 0 && draw_chance(t, 3)) {
         o->shape.size[draw_integer(t, 0, o->shape.rank - 1)] = DRAW_ONE_OF(t, -1, INT64_MIN);
     } else if (draw_chance(t, 2)) {
@@ -298,6 +299,7 @@ static void constant_forward(trial *t)
         case TG_F64: put(y, i, ((const double *)o->values)[i]); break;
         case TG_I32: put(y, i, ((const int32_t *)o->values)[i]); break;
         case TG_U8: put(y, i, ((const uint8_t *)o->values)[i]); break;
+        case TG_BF16: break; /* not drawn */
         }
     }
 }

@@ -368,10 +368,25 @@ static void test_locales_with_a_comma(void **state)
     }
 }
 
+/* bf16 is printed as floats are. The text is torch's, without its dtype. */
+static void test_bf16(void **state)
+{
+    (void)state;
+    tg_tensor *x = tensor_f32(TG_SHAPE(2, 3), (float[]){0.1f, 2.5f, -3, 0.001f, 7, 1});
+    tg_tensor *halves = tg_tensor_new_cast(x, TG_BF16, NULL);
+    char text[300];
+    format(halves, text, sizeof text, NULL);
+    assert_string_equal(text, "tensor([[ 1.0010e-01,  2.5000e+00, -3.0000e+00],\n"
+                              "        [ 9.9945e-04,  7.0000e+00,  1.0000e+00]])");
+    tg_release(x);
+    tg_release(halves);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_goldens),
+        cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_default_config),
         cmocka_unit_test(test_the_text_is_added),
         cmocka_unit_test(test_extreme_configs),

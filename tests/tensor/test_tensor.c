@@ -31,6 +31,53 @@ static void test_constructors(void **state)
     tg_release(cast);
 }
 
+/* Values of bf16 are the upper halves of floats. A conversion rounds to nearest, ties to even. */
+static void test_bf16(void **state)
+{
+    (void)state;
+    assert_string_equal(tg_dtype_name(TG_BF16), "bf16");
+    assert_string_equal(tg_dtype_name((tg_dtype)(TG_BF16 + 1)), "unknown");
+    assert_int_equal(tg_dtype_size(TG_BF16), 2);
+    assert_int_equal(tg_dtype_size((tg_dtype)(TG_BF16 + 1)), 0);
+    /* 1 + 2^-8 and 1 + 3 2^-8 are ties; 1 + 2^-8 + 2^-20 is above one, and 3.4e38 rounds to infinity */
+    const float values[] = {0.5f, -2, 1.00390625f, 1.01171875f, 1.0039072f, 3.4e38f, NAN};
+    tg_tensor *x = tensor_f32(TG_SHAPE(7), values), *half = tg_tensor_new_cast(x, TG_BF16, NULL);
+    assert_values(half, (double[]){0.5, -2, 1, 1.015625, 1.0078125, (double)INFINITY, (double)NAN}, 7, 0, 0);
+    assert_memory_equal(tg_tensor_data(half), ((uint16_t[]){0x3f00, 0xc000, 0x3f80, 0x3f82, 0x3f81, 0x7f80, 0x7fc0}),
+                        14);
+    tg_tensor *back = tg_tensor_new_cast(half, TG_F64, NULL), *ids = tg_tensor_new_cast(half, TG_I32, NULL);
+    assert_values(back, (double[]){0.5, -2, 1, 1.015625, 1.0078125, (double)INFINITY, (double)NAN}, 7, 0, 0);
+    assert_values(ids, (double[]){0, -2, 1, 1, 1, INT32_MAX, 0}, 7, 0, 0);
+    /* copies move 2 bytes for each value */
+    tg_tensor *copy = tg_tensor_new_copy(half, NULL), *full = tg_tensor_new_full(TG_BF16, TG_SHAPE(3, 2), 0.1, NULL);
+    assert_memory_equal(tg_tensor_data(copy), tg_tensor_data(half), 14);
+    assert_values(full,
+                  (double[]){0.10009765625, 0.10009765625, 0.10009765625, 0.10009765625, 0.10009765625, 0.10009765625},
+                  6, 0, 0);
+    tg_tensor *column = tg_tensor_new_from(TG_BF16, TG_SHAPE(3, 1), (uint16_t[]){0x3f80, 0x4000, 0x4040}, NULL);
+    assert_true(tg_tensor_copy_from(full, column, NULL));
+    assert_values(full, (double[]){1, 1, 2, 2, 3, 3}, 6, 0, 0);
+    tg_error error = TG_NO_ERROR;
+    assert_false(tg_tensor_copy_from(full, x, &error));
+    assert_error(&error, TG_ERROR_DTYPE, "bf16");
+    assert_false(tg_tensor_set_requires_grad(half, true, &error));
+    assert_error(&error, TG_ERROR_DTYPE, "the tensor is bf16; it must be f32 or f64");
+    tg_rng *rng = tg_rng_new(1);
+    assert_false(tg_tensor_fill_normal(half, rng, 0, 1, &error));
+    assert_error(&error, TG_ERROR_DTYPE, "the tensor is bf16; it must be f32 or f64");
+    assert_false(tg_tensor_fill_randint(half, rng, -257, 256, &error));
+    assert_error(&error, TG_ERROR_VALUE, "a bf16 tensor allows low < high within [-256,256]");
+    assert_true(tg_tensor_fill_randint(half, rng, 256, 257, NULL));
+    assert_values(half, (double[]){256, 256, 256, 256, 256, 256, 256}, 7, 0, 0);
+    assert_false(tg_tensor_resize_rows(full, 2, &error));
+    assert_error(&error, TG_ERROR_DTYPE, "the tensor is bf16; it must be f32 or f64");
+    tg_rng_free(rng);
+    tg_tensor *all[] = {x, half, back, ids, copy, full, column};
+    for (int i = 0; i < 7; i++) {
+        tg_release(all[i]);
+    }
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -224,13 +271,9 @@ static void test_null(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_constructors),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_fills_go_through_views),
-        cmocka_unit_test(test_item),
-        cmocka_unit_test(test_copy_from),
-        cmocka_unit_test(test_copies_of_views),
-        cmocka_unit_test(test_null),
+        cmocka_unit_test(test_constructors),           cmocka_unit_test(test_bf16), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_fills_go_through_views), cmocka_unit_test(test_item), cmocka_unit_test(test_copy_from),
+        cmocka_unit_test(test_copies_of_views),        cmocka_unit_test(test_null),
     };
     return cmocka_run_group_tests_name("tensor", tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static void print_generated(tg_tape *t, const tg_gpt *model, tg_tokenizer *bpe)
     /* GPT-2's tokenizer needs 4 tokens for the prompt, another one more */
     int32_t text[64] = {0};
     memcpy(text, prompt.ids, (size_t)prompt.count * sizeof *text);
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 6;
     int64_t made = tg_gpt_generate(t, model, prompt.ids, prompt.count, text + prompt.count, &config);
     check(tg_tape_error(t));

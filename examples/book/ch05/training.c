@@ -110,7 +110,7 @@ void print_generated(tg_tape *t, const tg_gpt *model, tg_tokenizer *bpe, const c
     tg_tokenizer_encode(bpe, start, strlen(start), false, &prompt, &error);
     check(&error);
     memcpy(text, prompt.ids, (size_t)prompt.count * sizeof *text);
-    tg_gpt_generate_config config = tg_gpt_generate_config_default();
+    tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = count;
     int64_t made = tg_gpt_generate(t, model, prompt.ids, prompt.count, text + prompt.count, &config);
     check(tg_tape_error(t));

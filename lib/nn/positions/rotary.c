@@ -21,6 +21,7 @@ static tg_tensor *rotate(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, in
 const tg_position_kind tg_rotary_positions = {
     .name = "rotary",
     .is_relative = true,
+    .is_per_layer = true, /* each layer may have wavelengths of its own */
     .check = check_rotary,
     .rotate = rotate,
 };

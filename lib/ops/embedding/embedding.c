@@ -47,6 +47,15 @@ typedef struct lookup {
     const int64_t *strides; /* of W */
 } lookup;
 
+/* The same of a table of bf16, which is contiguous. */
+static void convert_rows(void *context, int64_t begin, int64_t end)
+{
+    const lookup *l = context;
+    for (int64_t i = begin; i < end; i++) {
+        tg_convert(l->y + i * l->C, real_dtype, (const uint16_t *)(const void *)l->W + l->id[i] * l->C, TG_BF16, l->C);
+    }
+}
+
 /* Copies one row of W to each of the rows begin .. end - 1 of y. */
 static void copy_rows(void *context, int64_t begin, int64_t end)
 {
@@ -76,7 +85,7 @@ void KERNEL(tg_embedding_forward)(const tg_op_call *call)
     tg_limit_norms(call, &a->limit);
     lookup l = {tg_values(table), tg_values(ids), tg_values(call->outputs[0]), table->shape[1], table->strides};
     /* Threads divide the ids, in ranges of about TG_GRAIN values. */
-    tg_parallel_for(ids->count, 1 + TG_GRAIN / (l.C + 1), copy_rows, &l);
+    tg_parallel_for(ids->count, 1 + TG_GRAIN / (l.C + 1), table->dtype == TG_BF16 ? convert_rows : copy_rows, &l);
     if (tg_limits_copies(call, &a->limit)) {
         tg_limit_copies(call, &a->limit, l.y);
     }
@@ -181,7 +190,8 @@ static bool embedding_shape(tg_op_call *call)
                           TG_MAX_RANK - 1);
     }
     shape.size[shape.rank++] = table->shape[1];
-    return tg_op_output(call, 0, tg_dtype_of(table), shape) && tg_op_reserve_rows(call, ids->count) &&
+    return tg_op_output(call, 0, table->dtype == TG_BF16 ? TG_F32 : tg_dtype_of(table), shape) &&
+           tg_op_reserve_rows(call, ids->count) &&
            (a->limit.norm == 0 || tg_op_scratch(call, ids->count, sizeof(int32_t))) &&
            tg_op_backward_scratch(call, ids->count, sizeof(double) + 2 * sizeof(int32_t));
 }
@@ -196,6 +206,7 @@ static const tg_op embedding_op = {
     .backward_ignores_outputs = TG_OP_ALL,
     .row_inputs = 1u << 1, /* the table's gradient is by rows */
     .lookups = 1u << TG_LOOKUP_TABLE,
+    .bf16_inputs = 1u << TG_LOOKUP_TABLE,
     .differentiate = differentiate_embedding,
 };
 

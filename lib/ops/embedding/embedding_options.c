@@ -27,6 +27,10 @@ bool tg_check_norm_limit(tg_op_call *call, int table, const tg_norm_limit *limit
                           "max_norm %g and norm_type %g; max_norm must be at least 0 (0: no limit), norm_type above 0",
                           limit->norm, limit->p);
     }
+    if (limit->norm > 0 && x->dtype == TG_BF16) {
+        return tg_op_fail(call, TG_ERROR_DTYPE, "max_norm %g, and the table is bf16; it must be f32 or f64",
+                          limit->norm);
+    }
     return limit->norm == 0 || !x->owner ||
            tg_op_fail(call, TG_ERROR_STATE,
                       "max_norm changes the table in place, so the table must be a contiguous leaf");

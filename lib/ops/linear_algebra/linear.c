@@ -47,7 +47,7 @@ void KERNEL(tg_linear_forward)(const tg_op_call *call)
     }
     const tg_gemm g = {m.rows,      m.out,       m.in,         .b_layout = TG_TRANSPOSED,
                        .lda = m.in, .ldb = m.in, .ldc = m.out, .add = m.bias};
-    gemm(&g, tg_values(call->inputs[0]), tg_values(call->inputs[1]), m.y);
+    gemm_by(&g, tg_values(call->inputs[0]), call->inputs[1]->dtype, tg_values(call->inputs[1]), m.y);
 }
 
 static void add_to_bias(void *context, int64_t begin, int64_t end)
@@ -69,7 +69,7 @@ void KERNEL(tg_linear_backward)(const tg_op_call *call)
     if (dx) {
         const tg_gemm g = {
             m.rows, m.in, m.out, .lda = m.out, .ldb = m.in, .ldc = m.in, .add = !writes_gradient(call, 0)};
-        gemm(&g, m.dy, tg_values(call->inputs[1]), dx);
+        gemm_by(&g, m.dy, call->inputs[1]->dtype, tg_values(call->inputs[1]), dx);
     }
     if (dweight) {
         const tg_gemm g = {m.out,        m.in,        m.rows,      .transpose_a = true,
@@ -138,6 +138,7 @@ static const tg_op linear_op = {
     .backward_ignores_inputs = 1u << 2, /* the bias */
     .backward_ignores_outputs = TG_OP_ALL,
     .can_overwrite = true,
+    .bf16_inputs = 1u << 1, /* the weight */
     .differentiate = differentiate_linear,
 };
 

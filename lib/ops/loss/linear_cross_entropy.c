@@ -41,7 +41,9 @@ static size_t loss_bytes(int64_t rows)
 
 /* A call, and its current chunk of rows. */
 typedef struct chunk {
-    const real *x, *weight;
+    const real *x;
+    const void *weight;
+    int weight_dtype;
     int64_t in, rows, step, begin, end;
     bool kept; /* the logits are a single chunk, which forward keeps */
     real *logits;
@@ -51,7 +53,7 @@ typedef struct chunk {
 static chunk chunk_of(const tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[X], *weight = call->inputs[WEIGHT];
-    chunk c = {.x = tg_values(x), .weight = tg_values(weight), .in = weight->shape[1]};
+    chunk c = {.x = tg_values(x), .weight = tg_values(weight), .weight_dtype = weight->dtype, .in = weight->shape[1]};
     c.rows = call->inputs[TARGETS]->count;
     c.step = chunk_rows(c.rows, weight->shape[0]);
     c.kept = c.step == c.rows;
@@ -80,7 +82,7 @@ static void compute_logits(const chunk *c)
 {
     int64_t V = c->loss_rows.classes;
     tg_gemm logits = {c->end - c->begin, V, c->in, .b_layout = TG_TRANSPOSED, .lda = c->in, .ldb = c->in, .ldc = V};
-    gemm(&logits, c->x + c->begin * c->in, c->weight, c->logits);
+    gemm_by(&logits, c->x + c->begin * c->in, c->weight_dtype, c->weight, c->logits);
 }
 
 static void for_rows(chunk *c, void (*run)(void *loss_rows, int64_t begin, int64_t end))
@@ -120,7 +122,7 @@ void KERNEL(tg_linear_cross_entropy_backward)(const tg_op_call *call)
         int64_t rows = c.end - begin;
         if (dx) {
             tg_gemm product = {rows, c.in, V, .lda = V, .ldb = c.in, .ldc = c.in, .add = true};
-            gemm(&product, dlogits, c.weight, dx + begin * c.in);
+            gemm_by(&product, dlogits, c.weight_dtype, c.weight, dx + begin * c.in);
         }
         if (dweight) {
             tg_gemm product = {V, c.in, rows, .transpose_a = true, .lda = V, .ldb = c.in, .ldc = c.in, .add = true};
@@ -171,6 +173,7 @@ static const tg_op linear_cross_entropy_op = {
     .input_names = {"x", "targets", "weight", "config.weight"},
     TG_WIDE_KERNELS(tg_linear_cross_entropy_forward, tg_linear_cross_entropy_backward),
     .backward_ignores_outputs = TG_OP_ALL,
+    .bf16_inputs = 1u << WEIGHT,
 };
 
 tg_tensor *tg_linear_cross_entropy(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *targets,

@@ -1,7 +1,7 @@
 /* half (private): the two 16-bit floats, F16 (IEEE 754 binary16) and BF16 (the upper half of an f32). Conversions to
  * them round to nearest, ties to even, as torch's do. NaN stays NaN, and what is too large becomes an infinity. */
-#ifndef TG_FILES_HALF_H
-#define TG_FILES_HALF_H
+#ifndef TG_MATH_HALF_H
+#define TG_MATH_HALF_H
 
 #include "math/exp.h"
 
