@@ -149,8 +149,8 @@ typedef struct tg_gpt_forward_config {
      * after the other. Relative kinds except rotary need none, and ignore them. RANGE, with the index, for one outside
      * of the context. Default NULL: 0 .. T - 1 after those of the cache */
     tg_tensor *positions;
-    /* the first key that each position sees, (B,T) i32, counted from the first position of the cache: padding before it,
-     * or the texts before, are not seen. Default NULL, all keys up to the position itself */
+    /* the first key that each position sees, (B,T) i32, counted from the first position of the cache: padding before
+     * it, or the texts before, are not seen. Default NULL, all keys up to the position itself */
     tg_tensor *first_keys;
     /* the options of tg_gpt_loss; the other calls ignore them. A target of -100 does not count. Default NULL, those of
      * tg_cross_entropy_config_default() */
@@ -197,8 +197,8 @@ TG_API bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs);
 
 /* Adds LoRA (tapegrad/lora.h) to all layers whose names match a pattern, as in tg_params_new_part, in the order of the
  * params. The layers are "trf_blocks.N.att.W_query", "W_key", "W_value" and "out_proj", "trf_blocks.N.ff.layers.0" and
- * "layers.2", or "fc1", "fc2" and "fc3", and "out_head" unless it is tied. RANGE, with the pattern, if no layer matches; the errors of
- * tg_nn_linear_add_lora. Either all matching layers get it or none. */
+ * "layers.2", or "fc1", "fc2" and "fc3", and "out_head" unless it is tied. RANGE, with the pattern, if no layer
+ * matches; the errors of tg_nn_linear_add_lora. Either all matching layers get it or none. */
 TG_API bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *config);
 
 /* Merges the LoRA of all layers into their weights, which tg_gpt_save does for the file that it writes. Errors as for
@@ -251,9 +251,9 @@ TG_API tg_gpt_open_config tg_gpt_open_config_default(void);
  * is not a float, or quantized; FORMAT for an invalid file; the errors of tg_gpt_new. */
 TG_API tg_gpt *tg_gpt_open(tg_params *params, const char *path, const tg_gpt_open_config *config);
 
-/* Returns the number of ids that end a text, those of eos_token_id in the config.json of a model that was opened, at
- * most 8, and sets *ids to them, borrowed from the model. */
-TG_API int64_t tg_gpt_end_tokens(const tg_gpt *model, const int32_t **ids);
+/* Returns the ids that end a text, those of eos_token_id in the config.json of a model that was opened, borrowed from the
+ * model, and writes their number, at most 8, to *count. */
+TG_API const int32_t *tg_gpt_end_tokens(const tg_gpt *model, int64_t *count);
 
 typedef struct tg_gpt_save_config {
     /* private: tg_gpt_save_config_default() sets it */
@@ -269,11 +269,75 @@ TG_API tg_gpt_save_config tg_gpt_save_config_default(void);
 
 /* Writes model.safetensors and then config.json, with the keys of transformers 5, to a folder that exists:
  * save_pretrained(folder). The family is that of the folder from which the model was opened, or else the first of those
- * of tg_gpt_open whose models may have its config. Each file is replaced as a whole, so after an error the first one may
- * be the new one. Biases that the family has, and the model not, are zeros, and LoRA is merged in the file. VALUE, with
- * the setting, for a model that no family has, and for a head that was replaced; SHAPE for a parameter that does not
- * have the shape of the config any more (tg_tensor_resize_rows); RANGE for end_token; the errors of tg_params_save. */
+ * of tg_gpt_open whose models may have its config. Each file is replaced as a whole, so after an error the first one
+ * may be the new one. Biases that the family has, and the model not, are zeros, and LoRA is merged in the file. VALUE,
+ * with the setting, for a model that no family has, and for a head that was replaced; SHAPE for a parameter that does
+ * not have the shape of the config any more (tg_tensor_resize_rows); RANGE for end_token; the errors of tg_params_save.
+ * */
 TG_API bool tg_gpt_save(const tg_gpt *model, const char *folder, const tg_gpt_save_config *config, tg_error *error);
+
+/* Reads LoRA that peft has written: PeftModel.from_pretrained(model, folder). The folder has adapter_config.json and
+ * adapter_model.safetensors. The layers whose matrices it has get LoRA, as by tg_gpt_add_lora; each may have none
+ * before. VALUE, with the file, the key and its value, for a setting that changes numbers in another way, such as
+ * use_dora or rank_pattern, and for a tensor of a layer that the model does not have; SHAPE for one of a model with
+ * other sizes; FORMAT for an invalid file; MEMORY. Nothing has changed then. LoRA of GPT-2's c_attn, which is three
+ * layers here, cannot be read or written. */
+TG_API bool tg_gpt_open_adapter(tg_gpt *model, const char *folder);
+
+/* Writes the LoRA of a model to a folder that exists: save_pretrained(folder) of a model of peft. tg_gpt_save would
+ * merge it. Each of the two files is replaced as a whole. VALUE for a model without LoRA, or with several ranks or
+ * scales; the errors of tg_gpt_save. */
+TG_API bool tg_gpt_save_adapter(const tg_gpt *model, const char *folder, tg_error *error);
+
+/* ---- chats ------------------------------------------------------------------------------------------------------- */
+
+/* How a family writes conversations. */
+typedef enum tg_gpt_chat_format {
+    /* Qwen2, SmolLM2 and many others: "<|im_start|>user\n...<|im_end|>\n". The system's message that their templates
+     * add to conversations without one is yours to give */
+    TG_GPT_CHAT_CHATML,
+    /* the same, with thoughts in answers, "<think>\n...\n</think>\n\n" */
+    TG_GPT_CHAT_QWEN3,
+    /* Llama 3.1 and 3.2: "<|start_header_id|>user<|end_header_id|>\n\n...<|eot_id|>"; the system's message begins with
+     * the date of the template, 26 Jul 2024 */
+    TG_GPT_CHAT_LLAMA3,
+    /* Mistral 7B Instruct 0.3: "[INST] ...[/INST] ...</s>" */
+    TG_GPT_CHAT_MISTRAL,
+    /* Gemma 3: "<start_of_turn>user\n...<end_of_turn>\n" */
+    TG_GPT_CHAT_GEMMA
+} tg_gpt_chat_format;
+
+/* One message of a conversation. */
+typedef struct tg_gpt_message {
+    /* "system", "user" or "assistant" */
+    const char *role;
+    const char *content;
+} tg_gpt_message;
+
+typedef struct tg_gpt_chat_config {
+    /* private: tg_gpt_chat_config_default() sets it */
+    tg_config_mark mark;
+    /* default TG_GPT_CHAT_CHATML */
+    tg_gpt_chat_format format;
+    /* whether the text ends with the beginning of the next answer: add_generation_prompt; default true */
+    bool begins_answer;
+    /* TG_GPT_CHAT_QWEN3: whether the next answer begins with thoughts: enable_thinking; default true */
+    bool thinks;
+} tg_gpt_chat_config;
+
+TG_API tg_gpt_chat_config tg_gpt_chat_config_default(void);
+
+/* Returns the text of a conversation, as tokenizer.apply_chat_template(messages, tokenize=False) of the published
+ * templates. It has special tokens, those that begin a text included, so it must be encoded with them allowed and none
+ * added. Yours to free (tg_text_free). NULL after an error: VALUE, with the number of the message, for another role,
+ * and for an order that the format does not have; STATE for a NULL; MEMORY. */
+TG_API char *tg_gpt_chat(const tg_gpt_message *messages, int64_t count, const tg_gpt_chat_config *config,
+                         tg_error *error);
+
+/* Finds the format whose special tokens a vocabulary has: `has_token` is called with `context` and a token. VALUE, and
+ * *format stays, if it has those of none. */
+TG_API bool tg_gpt_chat_format_find(bool (*has_token)(void *context, const char *token), void *context,
+                                    tg_gpt_chat_format *format, tg_error *error);
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 

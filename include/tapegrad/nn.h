@@ -182,8 +182,7 @@ typedef struct tg_nn_rms_norm_config {
     double eps;
     /* whether the factor is 1 + weight, and the weight starts as zeros, as in Gemma; default false */
     bool plus_one;
-    /* whether there is no weight (elementwise_affine=False in torch); the factor is 1 then, with plus_one, too. Default false
-     */
+    /* whether there is no weight (elementwise_affine=False in torch), so that the factor is 1; default false */
     bool no_weight;
 } tg_nn_rms_norm_config;
 
@@ -514,11 +513,11 @@ typedef struct tg_nn_multihead_attention_forward_config {
      * which 1 is a key and 0 is padding. torch's key_padding_mask has the opposite values. S includes memory and cache.
      * A query without keys gets zeros, as in torch with need_weights=False. Default NULL, all keys */
     tg_tensor *lengths, *key_mask;
-    /* the first key that each query sees, (B,T) i32, so that a query does not see padding before its text, or another
-     * text of the same row; as in tg_scaled_dot_product_attention_config. S counts as above. Default NULL, key 0 */
+    /* the first key that each query sees, (B,T) or (T) i32 from 0 to S, so that a query does not see padding before its
+     * text, or another text of the same row. S counts as above, with windows, too. Default NULL, key 0 */
     tg_tensor *first_keys;
-    /* the positions of x for rotary positions, (B,T) i32; VALUE for other kinds, and with a memory. Default NULL: from
-     * the number of positions in memory and cache on */
+    /* the positions of x for rotary positions, (B,T) or (T) i32; VALUE for other kinds, and with a memory. Default
+     * NULL: from the number of positions in memory and cache on */
     tg_tensor *positions;
     /* receives the attention weights of each head, (B,H,T,S), after dropout: need_weights=True with
      * average_attn_weights=False. torch's default is their mean over the heads, tg_mean(t, weights, TG_AXES(1),

@@ -22,9 +22,23 @@
 extern "C" {
 #endif
 
-/* ---- tokenizer: GPT-2's byte-pair encoding (Sennrich et al. 2016, Radford et al. 2019) --------------------------- */
-/* Text is split into words by GPT-2's pattern. Each word begins as a sequence of bytes. Then pairs are merged, the
- * lowest rank first. Letters and digits are those of the Unicode version of the installed PCRE2.
+/* ---- tokenizer: byte-pair encodings (Sennrich et al. 2016, Radford et al. 2019), and WordPiece ------------------- */
+/* Without a tokenizer.json, text is split into words by GPT-2's pattern, or by another one. Each word begins as a
+ * sequence of bytes. Then pairs are merged, the lowest rank first. Letters and digits are those of the Unicode version
+ * of the installed PCRE2.
+ *
+ * A tokenizer.json says how text is normalized, how it is split into words, and what the ids of a word are:
+ * - normalizer: Replace, Prepend, and with utf8proc NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, BertNormalizer;
+ * - pre_tokenizer: ByteLevel, Split (every behavior), Digits, Metaspace, BertPreTokenizer, Whitespace, WhitespaceSplit,
+ *   Punctuation;
+ * - model: BPE over bytes (behind a ByteLevel) or characters, with byte_fallback, ignore_merges and unk_token, and
+ *   WordPiece;
+ * - post_processor: TemplateProcessing (of one text) and ByteLevel, which trims spans;
+ * - decoder: ByteLevel, WordPiece, Metaspace, Replace, ByteFallback, Fuse, Strip;
+ * - Sequences of these, added tokens with all options, truncation and padding.
+ * So the tokenizers of GPT-2, Llama, SmolLM, Qwen, Gemma, DeepSeek and BERT are read. The ids are those of Hugging
+ * Face's tokenizers 0.23, except that characters newer than the Unicode version of one side may be other kinds of
+ * characters.
  *
  * Threads. Only one thread at a time may encode with a tokenizer; all other calls on it only read. */
 
@@ -43,12 +57,24 @@ typedef enum tg_vocabulary_format {
     TG_VOCABULARY_RANKS
 } tg_vocabulary_format;
 
+/* A special token, and its id. */
+typedef struct tg_special_token {
+    const char *text;
+    int32_t id;
+} tg_special_token;
+
 typedef struct tg_tokenizer_open_config {
     /* private: tg_tokenizer_open_config_default() sets it */
     tg_config_mark mark;
     /* the path of the ids for a file of merges: GPT-2's encoder.json, which transformers calls vocab.json. With NULL
      * the ids follow from the order of the merges. Default NULL */
     const char *ids;
+    /* the pattern that splits a text into words, for a file of merges or ranks: tiktoken's pat_str of cl100k_base,
+     * o200k_base or Qwen. Default NULL, GPT-2's */
+    const char *pattern;
+    /* the special tokens of a file of ranks, and their number; without them <|endoftext|> is one. Default NULL, 0 */
+    const tg_special_token *special;
+    int64_t special_count;
 } tg_tokenizer_open_config;
 
 TG_API tg_tokenizer_open_config tg_tokenizer_open_config_default(void);
@@ -58,18 +84,20 @@ TG_API tg_tokenizer_open_config tg_tokenizer_open_config_default(void);
  * Yours to free.
  *
  * FORMAT, with the line or the byte's position, for a file that breaks a rule of its format, and for one above 1 GiB.
- * A tokenizer.json must split texts as GPT-2 does: by a ByteLevel, or by a Split with GPT-2's pattern. The error names
- * any setting that would give other ids, such as a normalizer. A file of ranks has no merges: the merge of a token is
- * the pair that the merges of lower ranks give for it. Lines end in LF, or in CR and LF.
+ * The error names any setting of a tokenizer.json that is not known, and would give other ids. A file of ranks has no
+ * merges: the merge of a token is the pair that the merges of lower ranks give for it. Lines end in LF, or in CR and
+ * LF.
  *
  * Files are accepted as by Hugging Face's tokenizers, and files of ranks as by tiktoken, except that FORMAT is also the
  * error for
  * - an empty file, a merge, rank, name or member that is given twice, and a byte order mark;
  * - ids that are not 0, 1, 2, ..., or an added token without an id of its own, because a model has one row per id;
- * - a vocabulary in which a byte is no token, or a token has characters that are no bytes;
- * - an unknown member, or a dropout of 0, because they could give other ids;
+ * - a vocabulary of bytes in which a byte is no token, or a token has characters that are no bytes;
+ * - a pattern that PCRE2 cannot express, such as an intersection of classes;
+ * - an unknown member, a NUL in a token, or a dropout of 0, because they could give other ids;
  * - ranks and base64 that Python reads with other characters, such as "+1";
- * and that blank lines behind the merges, merges in both notations, and a missing trim_offsets are accepted. */
+ * and that blank lines behind the merges, merges in both notations, and a missing trim_offsets are accepted. VALUE for
+ * special tokens of the config that have the same id, or one that is far above the ranks. */
 TG_API tg_tokenizer *tg_tokenizer_open(const char *path, const tg_tokenizer_open_config *config, tg_error *error);
 
 /* Trains a vocabulary of at most `vocabulary` ids on a text of `length` bytes of UTF-8. Yours to free. Again and again,
@@ -94,6 +122,15 @@ typedef struct tg_tokenizer_train_files_config {
     tg_config_mark mark;
     /* the smallest frequency of a pair that is merged, at least 1; default 2 */
     int64_t min_count;
+    /* of equally frequent pairs the one with the lexicographically greatest pair of byte strings is merged, as in
+     * Stanford's CS336, instead of the one with the smaller ids; default false */
+    bool takes_greatest_pair;
+    /* the pattern that splits texts into words, as in tg_tokenizer_open_config. Default NULL, GPT-2's */
+    const char *pattern;
+    /* special tokens, and their number: they are neither split nor merged with what stands beside them, and get the
+     * last ids, in this order. Default NULL, 0: <|endoftext|> gets the last id, and texts do not have it */
+    const char *const *special;
+    int64_t special_count;
     /* a function that is called with `context` after each piece of the files and after each merge; it returns false to
      * stop the training. Default NULL */
     bool (*on_progress)(void *context, const tg_text_progress *progress);
@@ -152,6 +189,56 @@ TG_API bool tg_tokenizer_encode(tg_tokenizer *tokenizer, const char *text, size_
 
 /* Frees the ids and empties *tokens. */
 TG_API void tg_tokens_free(tg_tokens *tokens);
+
+typedef struct tg_tokenizer_encode_config {
+    /* private: tg_tokenizer_encode_config_default() sets it */
+    tg_config_mark mark;
+    /* whether special tokens in the text become their ids; default false */
+    bool special;
+    /* whether the tokens of the file's template, such as [CLS] and [SEP], are put around the text: Hugging Face's
+     * add_special_tokens. Default false */
+    bool with_template;
+    /* the most ids, those of the template among them; the others are cut off, at the begin with cuts_left. Default 0,
+     * any number */
+    int64_t most;
+    bool cuts_left;
+    /* the number of ids to which fewer ones are filled up with `pad`, at the begin with pads_left. Default 0, none */
+    int64_t fill;
+    bool pads_left;
+    /* the id of padding; default -1, that of the file's "padding" */
+    int32_t pad;
+    /* whether most, fill and the two sides are those of the file's "truncation" and "padding"; default false */
+    bool as_file;
+} tg_tokenizer_encode_config;
+
+TG_API tg_tokenizer_encode_config tg_tokenizer_encode_config_default(void);
+
+/* The bytes [begin,end) of a text that an id stands for. */
+typedef struct tg_token_span {
+    int64_t begin, end;
+} tg_token_span;
+
+/* The ids of a text, and the bytes that each stands for. Those of a template or of padding stand for [0,0). `padding`
+ * is the number of ids that are padding. */
+typedef struct tg_encoding {
+    int32_t *ids;
+    tg_token_span *spans;
+    int64_t count;
+    int64_t padding;
+} tg_encoding;
+
+/* Encodes a text as tg_tokenizer_encode does, with spans and more options; the encoding is yours (tg_encoding_free).
+ * The spans are the offsets of Hugging Face's tokenizers, in bytes: whole characters of the text, without the white
+ * space around them if the file's post_processor trims offsets. VALUE for a `most` below the tokens of the template,
+ * and for a `fill` without an id of padding. After an error *encoding is empty. */
+TG_API bool tg_tokenizer_encode_text(tg_tokenizer *tokenizer, const char *text, size_t length, tg_encoding *encoding,
+                                     const tg_tokenizer_encode_config *config, tg_error *error);
+
+/* Frees the ids and empties *encoding. */
+TG_API void tg_encoding_free(tg_encoding *encoding);
+
+/* Returns the id of a token, such as "<|im_end|>" or " the", or -1 if there is none. */
+TG_API int32_t tg_tokenizer_find(const tg_tokenizer *tokenizer, const char *token);
 
 typedef struct tg_tokenizer_encode_files_config {
     /* private: tg_tokenizer_encode_files_config_default() sets it */

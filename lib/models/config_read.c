@@ -93,7 +93,7 @@ static bool read_number(tg_json *j, const char *key, double *value)
     return tg_json_number(j, value) && (isfinite(*value) || refuse(j, key, "infinite", "a finite number"));
 }
 
-static bool read_tokens(tg_json *j, const char *key, tg_token_list *list)
+static bool read_tokens(tg_json *j, const char *key, tg_special_ids *list)
 {
     double id;
     size_t members = 0;
@@ -145,9 +145,9 @@ static bool read_types(tg_json *j, const char *key, tg_settings *s)
 
 /* ---- objects ---- */
 
-static bool read_object(tg_json *j, const tg_family *family, const scope *scopes);
+static bool read_object(tg_json *j, const char *owner, const scope *scopes);
 
-static bool read_setting(tg_json *j, const tg_family *family, const tg_setting *setting, void *fields)
+static bool read_setting(tg_json *j, const char *owner, const tg_setting *setting, void *fields)
 {
     void *field = (char *)fields + setting->at;
     switch (setting->kind) {
@@ -161,10 +161,10 @@ static bool read_setting(tg_json *j, const tg_family *family, const tg_setting *
     case TG_SETTING_TOKENS: return read_tokens(j, setting->key, field);
     case TG_SETTING_TYPES: return read_types(j, setting->key, fields);
     case TG_SETTING_ROPE:
-        return tg_json_word(j, "null") || read_object(j, family, (scope[MOST_SCOPES]){{of_rope, field}});
+        return tg_json_word(j, "null") || read_object(j, owner, (scope[MOST_SCOPES]){{of_rope, field}});
     case TG_SETTING_ROPES: {
         const scope scopes[MOST_SCOPES] = {{of_ropes, fields}, {of_rope, field}};
-        return tg_json_word(j, "null") || read_object(j, family, scopes);
+        return tg_json_word(j, "null") || read_object(j, owner, scopes);
     }
     default: return tg_json_skip(j);
     }
@@ -184,7 +184,7 @@ static const tg_setting *find_setting(const scope *scopes, const char *key, void
 }
 
 /* Reads an object whose members are rows of the tables. A row of an earlier table comes first. */
-static bool read_object(tg_json *j, const tg_family *family, const scope *scopes)
+static bool read_object(tg_json *j, const char *owner, const scope *scopes)
 {
     size_t members = 0;
     tg_json_text key;
@@ -195,15 +195,14 @@ static bool read_object(tg_json *j, const tg_family *family, const scope *scopes
         void *fields = NULL;
         const tg_setting *setting = find_setting(scopes, key.text, &fields);
         char value[VALUE_TEXT];
-        if (setting ? !read_setting(j, family, setting, fields) : !take_value(j, value)) {
+        if (setting ? !read_setting(j, owner, setting, fields) : !take_value(j, value)) {
             return false;
         }
         if (!setting && strcmp(value, "null") != 0) {
             j->failed = true;
             return tg_error_set(j->error, TG_ERROR_VALUE,
-                                "%s: '%s': %.*s is %s; models of the type %s have no such setting here, and it may "
-                                "change the numbers",
-                                j->call, j->path, TG_CUT(key.text, 60), value, family->name);
+                                "%s: '%s': %.*s is %s; this setting is not known for %s, and may change the numbers",
+                                j->call, j->path, TG_CUT(key.text, 60), value, owner);
         }
     }
     return !j->failed;
@@ -287,9 +286,19 @@ const tg_family *tg_config_json_read(const char *call, const char *path, tg_sett
         *settings = *family->standard;
         const scope scopes[MOST_SCOPES] = {
             {family->more_settings, settings}, {family->settings, settings}, {tg_harmless_settings, settings}};
-        family = read_object(&j, family, scopes) ? family : NULL;
+        family = read_object(&j, family->name, scopes) ? family : NULL;
     }
     tg_free(first.text);
     tg_free(j.text);
     return family;
+}
+
+bool tg_adapter_json_read(const char *call, const char *path, const tg_setting *table, void *fields, tg_error *error)
+{
+    tg_json j = {.call = call, .path = path, .error = error};
+    j.text = tg_file_read_text(call, path, &j.length, error);
+    const scope scopes[MOST_SCOPES] = {{table, fields}};
+    bool is_read = j.text && tg_json_check_utf8(&j) && read_object(&j, "LoRA", scopes) && tg_json_end(&j);
+    tg_free(j.text);
+    return is_read;
 }

@@ -5,8 +5,7 @@
 #include "base/file.h"
 #include "models/family.h"
 
-/* Adds the name of the next member. */
-static void add_key(tg_text_buffer *text, const char *key)
+void tg_config_json_add_key(tg_text_buffer *text, const char *key)
 {
     tg_text_add_format(text, "%s  \"%s\": ", text->length > 2 ? ",\n" : "", key);
 }
@@ -55,7 +54,7 @@ static void add_rope(tg_text_buffer *text, const tg_rope *rope)
     tg_text_add(text, "}");
 }
 
-static void add_tokens(tg_text_buffer *text, const tg_token_list *list)
+static void add_tokens(tg_text_buffer *text, const tg_special_ids *list)
 {
     if (list->count == 0) {
         tg_text_add(text, "null");
@@ -74,11 +73,12 @@ static void add_types(tg_text_buffer *text, const tg_settings *s)
     tg_text_add(text, s->layer_types > 0 ? "]" : "null");
 }
 
-static void add_setting(tg_text_buffer *text, const tg_setting *setting, const tg_settings *s)
+void tg_config_json_add(tg_text_buffer *text, const tg_setting *setting, const void *fields)
 {
-    const void *field = (const char *)s + setting->at;
+    const tg_settings *s = fields; /* of a kind that only models have */
+    const void *field = (const char *)fields + setting->at;
     int64_t size = setting->kind == TG_SETTING_SIZE || setting->kind == TG_SETTING_CHOICE ? *(const int64_t *)field : 0;
-    add_key(text, setting->key);
+    tg_config_json_add_key(text, setting->key);
     switch (setting->kind) {
     case TG_SETTING_SIZE:
         size > 0 ? tg_text_add_format(text, "%lld", (long long)size) : tg_text_add(text, "null");
@@ -114,17 +114,17 @@ bool tg_config_json_write(const char *call, const char *path, const tg_family *f
 {
     tg_text_buffer text = {0};
     tg_text_add(&text, "{\n");
-    add_key(&text, "architectures");
+    tg_config_json_add_key(&text, "architectures");
     tg_text_add_format(&text, "[\"%s\"]", family->architecture);
-    add_key(&text, "model_type");
+    tg_config_json_add_key(&text, "model_type");
     tg_text_add_format(&text, "\"%s\"", family->name);
-    add_key(&text, "dtype");
+    tg_config_json_add_key(&text, "dtype");
     tg_text_add_format(&text, "\"%s\"", dtype);
     const tg_setting *tables[] = {family->settings, family->more_settings, tg_harmless_settings};
     for (int i = 0; i < 3; i++) {
         for (const tg_setting *row = tables[i]; row && row->kind != TG_SETTING_END; row++) {
             if (row->kind != TG_SETTING_HARMLESS && !row->is_old && !is_replaced(family, tables[i], row->key)) {
-                add_setting(&text, row, s);
+                tg_config_json_add(&text, row, s);
             }
         }
     }

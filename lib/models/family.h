@@ -1,6 +1,6 @@
-/* family (private): what a family of published models is. One file per family, family_NAME.c, has tables: the keys of
- * its config.json, with the settings of other families that it does not have; and the names of its weights. All other
- * code serves every family. lib/models/README.md says how to add one. */
+/* family (private): what a family of published models is. A file for each has tables: the keys of its config.json
+ * with the fields that they are, and the names of its weights. All other code serves every family. lib/models/README.md
+ * says how to add one. */
 #ifndef TG_MODELS_FAMILY_H
 #define TG_MODELS_FAMILY_H
 
@@ -39,7 +39,7 @@ typedef struct tg_settings {
     int64_t layer_types; /* the length of the list; 0: none */
     bool is_sliding[TG_MOST_LAYERS];
     tg_rope rope, sliding_rope;
-    tg_token_list begin_tokens, end_tokens, padding_tokens;
+    tg_special_ids begin_tokens, end_tokens, padding_tokens;
 } tg_settings;
 
 /* How the value of a key is read. */
@@ -51,7 +51,7 @@ typedef enum tg_setting_kind {
     TG_SETTING_CHOICE,   /* an int64_t, the number of one of the values of `allowed` */
     TG_SETTING_FIXED,    /* a value that must be one of `allowed`; the first one is written */
     TG_SETTING_HARMLESS, /* changes no number: passed over, and not written */
-    TG_SETTING_TOKENS,   /* a tg_token_list: an id, a list of ids, or null */
+    TG_SETTING_TOKENS,   /* a tg_special_ids: an id, a list of ids, or null */
     TG_SETTING_TYPES,    /* layer_types and is_sliding */
     TG_SETTING_ROPE,     /* a tg_rope: an object */
     TG_SETTING_ROPES     /* a tg_rope, or two in an object, of the layers without a window and with one */
@@ -119,10 +119,10 @@ extern const tg_family tg_gpt2_family, tg_course_family, tg_llama_family, tg_mis
 bool tg_settings_to_config(const tg_family *family, const tg_settings *settings, tg_gpt_config *config,
                            char problem[TG_GPT_PROBLEM]);
 
-/* Sets the settings of a model in a family. Returns false if a model of that family cannot have this config, and writes
- * why to `problem`. A model of the family may have biases that this one does not have: they are zeros. */
-bool tg_settings_from_config(const tg_family *family, const tg_gpt_config *config, tg_settings *settings,
-                             char problem[TG_GPT_PROBLEM]);
+/* Returns the family from which a model was opened, or else the first one whose models may have its config, and sets
+ * its settings there. A model of the family may have biases that this one does not have: they are zeros. NULL, with an
+ * error that begins with `call`, if there is none. */
+const tg_family *tg_family_of(const char *call, const tg_gpt *model, tg_settings *settings, tg_error *error);
 
 /* ---- weights.c ---- */
 
@@ -133,7 +133,8 @@ typedef struct tg_weight_place {
     bool is_transposed;
 } tg_weight_place;
 
-/* Finds the place of the weight or the bias of a part of a model. Returns false if the family has no such part. */
+/* Finds the place of the weight or the bias of a part of a model, or of a matrix of its LoRA in peft's file. Returns
+ * false if the family has no such part, or LoRA of a part of a tensor. */
 bool tg_weight_find(const tg_family *family, const char *prefix, const char *own, tg_weight_place *place);
 
 /* A file of weights that is being read. `used` says which of its tensors were read. */
@@ -162,6 +163,14 @@ bool tg_weights_write(const char *call, const char *path, tg_gpt *model, const t
 /* Reads a config.json, and finds its family. VALUE, with the key, its value and what is allowed, for what no family
  * has. */
 const tg_family *tg_config_json_read(const char *call, const char *path, tg_settings *settings, tg_error *error);
+
+/* Adds a member to the text of an object: its name, or a setting with its name. `fields` is what `at` of the setting is
+ * an offset in. */
+void tg_config_json_add_key(tg_text_buffer *text, const char *key);
+void tg_config_json_add(tg_text_buffer *text, const tg_setting *setting, const void *fields);
+
+/* Reads an adapter_config.json by a table. */
+bool tg_adapter_json_read(const char *call, const char *path, const tg_setting *table, void *fields, tg_error *error);
 
 /* Writes a config.json. `dtype` is that of the weights, as in torch. */
 bool tg_config_json_write(const char *call, const char *path, const tg_family *family, const tg_settings *settings,

@@ -1,21 +1,19 @@
-/* family_gemma: Gemma 3 without images (Gemma Team 2025), as in transformers' modeling_gemma3.py: norms by 1 + weight,
+/* family_gemma: Gemma 3 without images (Gemma Team 2025), as transformers' Gemma3ForCausalLM: norms by 1 + weight,
  * before and after each half, vectors of tokens times sqrt(width), and layers with a window and a rotation of their
  * own. */
 #include "models/family.h"
 
-#define AT TG_SETTING_AT
-
 static const tg_setting of_gemma3[] = {
-    {"attention_bias", TG_SETTING_SWITCH, .at = AT(attention_bias)},
-    {"query_pre_attn_scalar", TG_SETTING_SIZE, .at = AT(query_scalar)},
+    {"attention_bias", TG_SETTING_SWITCH, .at = TG_SETTING_AT(attention_bias)},
+    {"query_pre_attn_scalar", TG_SETTING_SIZE, .at = TG_SETTING_AT(query_scalar)},
     {"hidden_activation", TG_SETTING_FIXED, .allowed = "\"gelu_pytorch_tanh\""},
     {"hidden_act", TG_SETTING_FIXED, .allowed = "\"gelu_pytorch_tanh\"", .is_old = true},
-    {"sliding_window", TG_SETTING_SIZE, .at = AT(window)},
+    {"sliding_window", TG_SETTING_SIZE, .at = TG_SETTING_AT(window)},
     {"layer_types", .kind = TG_SETTING_TYPES},
-    {"rope_parameters", TG_SETTING_ROPES, .at = AT(rope)},
-    {"rope_local_base_freq", TG_SETTING_NUMBER, .at = AT(sliding_rope.theta), .is_old = true},
-    {"sliding_window_pattern", TG_SETTING_SIZE, .at = AT(window_pattern), .is_old = true},
-    {"_sliding_window_pattern", TG_SETTING_SIZE, .at = AT(window_pattern), .is_old = true},
+    {"rope_parameters", TG_SETTING_ROPES, .at = TG_SETTING_AT(rope)},
+    {"rope_local_base_freq", TG_SETTING_NUMBER, .at = TG_SETTING_AT(sliding_rope.theta), .is_old = true},
+    {"sliding_window_pattern", TG_SETTING_SIZE, .at = TG_SETTING_AT(window_pattern), .is_old = true},
+    {"_sliding_window_pattern", TG_SETTING_SIZE, .at = TG_SETTING_AT(window_pattern), .is_old = true},
     {"final_logit_softcapping", TG_SETTING_FIXED, .allowed = "null"},
     {"attn_logit_softcapping", TG_SETTING_FIXED, .allowed = "null"},
     {"use_bidirectional_attention", TG_SETTING_FIXED, .allowed = "false null"},

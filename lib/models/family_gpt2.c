@@ -1,22 +1,20 @@
-/* family_gpt2: GPT-2 (Radford et al. 2019) as in transformers' modeling_gpt2.py, whose names are OpenAI's: a linear
+/* family_gpt2: GPT-2 (Radford et al. 2019) as transformers' GPT2LMHeadModel, whose names are OpenAI's: a linear
  * layer stores its weight as (in,out), and the queries, keys and values of a block are one layer. The course's names
  * are those of the params, and such files have no config.json. */
 #include "models/family.h"
 
-#define AT TG_SETTING_AT
-
 static const tg_setting settings[] = {
-    {"vocab_size", TG_SETTING_SIZE, .at = AT(vocabulary)},
-    {"n_positions", TG_SETTING_SIZE, .at = AT(context)},
-    {"n_embd", TG_SETTING_SIZE, .at = AT(width)},
-    {"n_layer", TG_SETTING_SIZE, .at = AT(layers)},
-    {"n_head", TG_SETTING_SIZE, .at = AT(heads)},
-    {"n_inner", TG_SETTING_SIZE, .at = AT(hidden)},
-    {"layer_norm_epsilon", TG_SETTING_NUMBER, .at = AT(eps)},
-    {"embd_pdrop", TG_SETTING_NUMBER, .at = AT(dropout[0])},
-    {"attn_pdrop", TG_SETTING_NUMBER, .at = AT(dropout[1])},
-    {"resid_pdrop", TG_SETTING_NUMBER, .at = AT(dropout[2])},
-    {"tie_word_embeddings", TG_SETTING_SWITCH, .at = AT(tied_head)},
+    {"vocab_size", TG_SETTING_SIZE, .at = TG_SETTING_AT(vocabulary)},
+    {"n_positions", TG_SETTING_SIZE, .at = TG_SETTING_AT(context)},
+    {"n_embd", TG_SETTING_SIZE, .at = TG_SETTING_AT(width)},
+    {"n_layer", TG_SETTING_SIZE, .at = TG_SETTING_AT(layers)},
+    {"n_head", TG_SETTING_SIZE, .at = TG_SETTING_AT(heads)},
+    {"n_inner", TG_SETTING_SIZE, .at = TG_SETTING_AT(hidden)},
+    {"layer_norm_epsilon", TG_SETTING_NUMBER, .at = TG_SETTING_AT(eps)},
+    {"embd_pdrop", TG_SETTING_NUMBER, .at = TG_SETTING_AT(dropout[0])},
+    {"attn_pdrop", TG_SETTING_NUMBER, .at = TG_SETTING_AT(dropout[1])},
+    {"resid_pdrop", TG_SETTING_NUMBER, .at = TG_SETTING_AT(dropout[2])},
+    {"tie_word_embeddings", TG_SETTING_SWITCH, .at = TG_SETTING_AT(tied_head)},
     {"activation_function", TG_SETTING_FIXED, .allowed = "\"gelu_new\" \"gelu_pytorch_tanh\""},
     {"scale_attn_weights", TG_SETTING_FIXED, .allowed = "true"},
     {"scale_attn_by_inverse_layer_idx", TG_SETTING_FIXED, .allowed = "false"},

@@ -1,14 +1,12 @@
 /* family_llama: Llama (Touvron et al. 2023; Llama 3.2), SmolLM2, which is one, and Mistral (Jiang et al. 2023), which
- * has windows, as in transformers' modeling_llama.py and modeling_mistral.py. The tables serve the families after them,
+ * has windows, as transformers' LlamaForCausalLM and MistralForCausalLM. The tables serve the families after them,
  * too. */
 #include "models/family.h"
 
-#define AT TG_SETTING_AT
-
 const tg_setting tg_harmless_settings[] = {
-    {"bos_token_id", TG_SETTING_TOKENS, .at = AT(begin_tokens)},
-    {"eos_token_id", TG_SETTING_TOKENS, .at = AT(end_tokens)},
-    {"pad_token_id", TG_SETTING_TOKENS, .at = AT(padding_tokens)},
+    {"bos_token_id", TG_SETTING_TOKENS, .at = TG_SETTING_AT(begin_tokens)},
+    {"eos_token_id", TG_SETTING_TOKENS, .at = TG_SETTING_AT(end_tokens)},
+    {"pad_token_id", TG_SETTING_TOKENS, .at = TG_SETTING_AT(padding_tokens)},
     {"architectures", .kind = TG_SETTING_HARMLESS},
     {"model_type", .kind = TG_SETTING_HARMLESS},
     {"dtype", .kind = TG_SETTING_HARMLESS},
@@ -41,21 +39,21 @@ const tg_setting tg_harmless_settings[] = {
 };
 
 const tg_setting tg_llama_settings[] = {
-    {"vocab_size", TG_SETTING_SIZE, .at = AT(vocabulary)},
-    {"max_position_embeddings", TG_SETTING_SIZE, .at = AT(context)},
-    {"hidden_size", TG_SETTING_SIZE, .at = AT(width)},
-    {"intermediate_size", TG_SETTING_SIZE, .at = AT(hidden)},
-    {"num_hidden_layers", TG_SETTING_SIZE, .at = AT(layers)},
-    {"num_attention_heads", TG_SETTING_SIZE, .at = AT(heads)},
-    {"num_key_value_heads", TG_SETTING_SIZE, .at = AT(key_heads)},
-    {"head_dim", TG_SETTING_SIZE, .at = AT(head_width)},
+    {"vocab_size", TG_SETTING_SIZE, .at = TG_SETTING_AT(vocabulary)},
+    {"max_position_embeddings", TG_SETTING_SIZE, .at = TG_SETTING_AT(context)},
+    {"hidden_size", TG_SETTING_SIZE, .at = TG_SETTING_AT(width)},
+    {"intermediate_size", TG_SETTING_SIZE, .at = TG_SETTING_AT(hidden)},
+    {"num_hidden_layers", TG_SETTING_SIZE, .at = TG_SETTING_AT(layers)},
+    {"num_attention_heads", TG_SETTING_SIZE, .at = TG_SETTING_AT(heads)},
+    {"num_key_value_heads", TG_SETTING_SIZE, .at = TG_SETTING_AT(key_heads)},
+    {"head_dim", TG_SETTING_SIZE, .at = TG_SETTING_AT(head_width)},
     {"hidden_act", TG_SETTING_FIXED, .allowed = "\"silu\" \"swish\""},
-    {"rms_norm_eps", TG_SETTING_NUMBER, .at = AT(eps)},
-    {"tie_word_embeddings", TG_SETTING_SWITCH, .at = AT(tied_head)},
+    {"rms_norm_eps", TG_SETTING_NUMBER, .at = TG_SETTING_AT(eps)},
+    {"tie_word_embeddings", TG_SETTING_SWITCH, .at = TG_SETTING_AT(tied_head)},
     {"attention_dropout", TG_SETTING_FIXED, .allowed = "0.0 0"},
-    {"rope_parameters", TG_SETTING_ROPE, .at = AT(rope)},
-    {"rope_theta", TG_SETTING_NUMBER, .at = AT(rope.theta), .is_old = true},
-    {"rope_scaling", TG_SETTING_ROPE, .at = AT(rope), .is_old = true},
+    {"rope_parameters", TG_SETTING_ROPE, .at = TG_SETTING_AT(rope)},
+    {"rope_theta", TG_SETTING_NUMBER, .at = TG_SETTING_AT(rope.theta), .is_old = true},
+    {"rope_scaling", TG_SETTING_ROPE, .at = TG_SETTING_AT(rope), .is_old = true},
     {"rope_interleaved", TG_SETTING_FIXED, .allowed = "false", .is_old = true},
     {"partial_rotary_factor", TG_SETTING_FIXED, .allowed = "1.0 1", .is_old = true},
     {.kind = TG_SETTING_END},
@@ -82,8 +80,8 @@ const tg_weight_name tg_llama_names[] = {
 /* ---- Llama ---- */
 
 static const tg_setting of_llama[] = {
-    {"attention_bias", TG_SETTING_SWITCH, .at = AT(attention_bias)},
-    {"mlp_bias", TG_SETTING_SWITCH, .at = AT(feed_forward_bias)},
+    {"attention_bias", TG_SETTING_SWITCH, .at = TG_SETTING_AT(attention_bias)},
+    {"mlp_bias", TG_SETTING_SWITCH, .at = TG_SETTING_AT(feed_forward_bias)},
     {.kind = TG_SETTING_END},
 };
 
@@ -117,7 +115,7 @@ const tg_family tg_llama_family = {
 /* ---- Mistral ---- */
 
 static const tg_setting of_mistral[] = {
-    {"sliding_window", TG_SETTING_SIZE, .at = AT(window)},
+    {"sliding_window", TG_SETTING_SIZE, .at = TG_SETTING_AT(window)},
     {.kind = TG_SETTING_END},
 };
 

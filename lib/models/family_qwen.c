@@ -1,13 +1,12 @@
 /* family_qwen: Qwen2 and 2.5 (Yang et al. 2024), whose queries, keys and values have biases, and Qwen3 (Yang et al.
- * 2025), which has norms of queries and keys instead, as in transformers' modeling_qwen2.py and modeling_qwen3.py. */
+ * 2025), which has norms of queries and keys instead, as transformers' Qwen2ForCausalLM and
+ * Qwen3ForCausalLM. */
 #include "models/family.h"
 
-#define AT TG_SETTING_AT
-
 static const tg_setting of_qwen2[] = {
-    {"use_sliding_window", TG_SETTING_SWITCH, .at = AT(has_window)},
-    {"sliding_window", TG_SETTING_SIZE, .at = AT(window)},
-    {"max_window_layers", TG_SETTING_SIZE, .at = AT(first_window_layer)},
+    {"use_sliding_window", TG_SETTING_SWITCH, .at = TG_SETTING_AT(has_window)},
+    {"sliding_window", TG_SETTING_SIZE, .at = TG_SETTING_AT(window)},
+    {"max_window_layers", TG_SETTING_SIZE, .at = TG_SETTING_AT(first_window_layer)},
     {"layer_types", .kind = TG_SETTING_TYPES},
     {"use_mrope", TG_SETTING_FIXED, .allowed = "false", .is_old = true},
     {.kind = TG_SETTING_END},
@@ -44,10 +43,10 @@ const tg_family tg_qwen2_family = {
 };
 
 static const tg_setting of_qwen3[] = {
-    {"attention_bias", TG_SETTING_SWITCH, .at = AT(attention_bias)},
-    {"use_sliding_window", TG_SETTING_SWITCH, .at = AT(has_window)},
-    {"sliding_window", TG_SETTING_SIZE, .at = AT(window)},
-    {"max_window_layers", TG_SETTING_SIZE, .at = AT(first_window_layer)},
+    {"attention_bias", TG_SETTING_SWITCH, .at = TG_SETTING_AT(attention_bias)},
+    {"use_sliding_window", TG_SETTING_SWITCH, .at = TG_SETTING_AT(has_window)},
+    {"sliding_window", TG_SETTING_SIZE, .at = TG_SETTING_AT(window)},
+    {"max_window_layers", TG_SETTING_SIZE, .at = TG_SETTING_AT(first_window_layer)},
     {"layer_types", .kind = TG_SETTING_TYPES},
     {.kind = TG_SETTING_END},
 };

@@ -318,7 +318,7 @@ static tg_tensor *features_of(tg_tape *t, const tg_gpt *model, tg_tensor *ids, c
         x = tg_mul_scalar(t, x, model->config.embedding_scale);
     }
     if (kind->add && positions) {
-        x = tg_add(t, x, tg_embedding(t, model->pos_emb.weight, positions, NULL));
+        x = tg_add(t, x, tg_embedding(t, positions, model->pos_emb.weight, NULL));
     } else if (kind->add) {
         x = tg_nn_positional_forward(t, &model->pos_emb, x, tg_kv_cache_length(cache));
     }

@@ -4,18 +4,20 @@
 
 #include <tapegrad/gpt.h>
 
+#include "params/params.h"
+
 /* Ids of special tokens. */
-typedef struct tg_token_list {
+typedef struct tg_special_ids {
     int64_t count;
     int32_t ids[8];
-} tg_token_list;
+} tg_special_ids;
 
 struct tg_gpt {
     tg_params *params;
     tg_gpt_config config; /* complete (tg_gpt_config_complete) */
-    /* of a model that was opened: the family of its config.json, or NULL, and its special tokens */
-    const struct tg_family *family;
-    tg_token_list begin_tokens, end_tokens, padding_tokens;
+    /* of a model that was opened: the model_type of its config.json, or NULL, and its special tokens */
+    const char *family;
+    tg_special_ids begin_tokens, end_tokens, padding_tokens;
     tg_nn_embedding tok_emb;
     tg_nn_positional pos_emb; /* absolute positions, or relative ones that all blocks share; else not made */
     tg_nn_norm final_norm;
@@ -57,6 +59,11 @@ tg_nn_linear *tg_gpt_layer_of(tg_gpt *model, const tg_gpt_part *part);
 
 /* Finds the next part that is a Linear. A tied head is none. */
 bool tg_gpt_next_layer(tg_gpt *model, tg_gpt_part *part, tg_nn_linear **layer);
+
+/* ---- gpt_fine_tune.c ---- */
+
+/* Returns the params of a model to a point (tg_params_return_to), and its layers forget the LoRA that is removed. */
+void tg_gpt_return_to(tg_gpt *model, const tg_params_point *point);
 
 /* ---- the model ---- */
 

@@ -86,17 +86,17 @@ static int64_t add_to_layers(tg_gpt *model, const char *call, const char *patter
     return matching;
 }
 
-/* Forgets the matrices that the params have no longer. */
-static void forget_removed(tg_gpt *model, int64_t count)
+void tg_gpt_return_to(tg_gpt *model, const tg_params_point *point)
 {
     tg_gpt_part part = {.next = 0};
     tg_nn_linear *layer;
     while (tg_gpt_next_layer(model, &part, &layer)) {
-        if (layer->lora_a && tg_params_number_of(model->params, layer->lora_a) >= count) {
+        if (layer->lora_a && tg_params_number_of(model->params, layer->lora_a) >= point->count) {
             layer->lora_a = layer->lora_b = NULL;
             layer->lora_scale = 0;
         }
     }
+    tg_params_return_to(model->params, point);
 }
 
 bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *given)
@@ -116,8 +116,7 @@ bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *g
     tg_params_point point = tg_params_save_point(params);
     int64_t matching = add_to_layers(model, call, pattern, &config);
     if (tg_params_error(params)->code != TG_OK) {
-        forget_removed(model, point.count);
-        tg_params_return_to(params, &point);
+        tg_gpt_return_to(model, &point);
         return false;
     }
     return matching > 0 ||

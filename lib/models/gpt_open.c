@@ -205,7 +205,7 @@ static tg_gpt *open_model(source *s, tg_params *params, const char *path, const 
         return NULL;
     }
     if (model) {
-        model->family = s->json_path ? s->weights.family : NULL;
+        model->family = s->json_path ? s->weights.family->name : NULL;
         model->begin_tokens = s->settings.begin_tokens;
         model->end_tokens = s->settings.end_tokens;
         model->padding_tokens = s->settings.padding_tokens;
@@ -213,12 +213,12 @@ static tg_gpt *open_model(source *s, tg_params *params, const char *path, const 
     return model;
 }
 
-int64_t tg_gpt_end_tokens(const tg_gpt *model, const int32_t **ids)
+const int32_t *tg_gpt_end_tokens(const tg_gpt *model, int64_t *count)
 {
-    if (ids) {
-        *ids = model ? model->end_tokens.ids : NULL;
+    if (count) {
+        *count = model ? model->end_tokens.count : 0;
     }
-    return model ? model->end_tokens.count : 0;
+    return model ? model->end_tokens.ids : NULL;
 }
 
 tg_gpt *tg_gpt_open(tg_params *params, const char *path, const tg_gpt_open_config *given)

@@ -1,5 +1,4 @@
-/* gpt_save: writes a model for transformers, in the family from which it was opened, or else in the first one whose
- * models may have its config. */
+/* gpt_save: writes a model for transformers. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,29 +14,6 @@ tg_gpt_save_config tg_gpt_save_config_default(void)
     return (tg_gpt_save_config){.mark = mark, .floats = TG_SAVE_FLOATS_KEEP, .end_token = -1};
 }
 
-/* Returns the family of a model, and sets its settings there. NULL after an error. */
-static const tg_family *find_family(const tg_gpt *model, tg_settings *settings, tg_error *error)
-{
-    char problem[TG_GPT_PROBLEM], first[TG_GPT_PROBLEM];
-    const tg_family *f = model->family;
-    if (f && tg_settings_from_config(f, &model->config, settings, first)) {
-        return f;
-    }
-    for (int i = 0; (f = tg_family_at(i)); i++) {
-        if (tg_settings_from_config(f, &model->config, settings, problem)) {
-            return f;
-        }
-        /* what a family of the same positions cannot be says more than that GPT-2 is none */
-        if (!model->family && (i == 0 || (f->position == model->config.position && f->norm == model->config.norm))) {
-            memcpy(first, problem, sizeof first);
-        }
-    }
-    tg_error_set(error, TG_ERROR_VALUE,
-                 "%s: no family of published models has such a model: %s; tg_params_save writes every model", call,
-                 first);
-    return NULL;
-}
-
 /* Returns the dtype of the weights, as in torch. */
 static const char *dtype_name(const tg_gpt *model, tg_save_floats floats)
 {
@@ -50,12 +26,12 @@ static bool save(const tg_gpt *model, const char *folder, const tg_gpt_save_conf
     tg_settings settings;
     tg_gpt_config there;
     char problem[TG_GPT_PROBLEM];
-    const tg_family *family = find_family(model, &settings, error);
+    const tg_family *family = tg_family_of(call, model, &settings, error);
     if (!family) {
         return false;
     }
     tg_settings_to_config(family, &settings, &there, problem); /* it has just succeeded */
-    const tg_token_list end = {.count = 1, .ids = {config->end_token}};
+    const tg_special_ids end = {.count = 1, .ids = {config->end_token}};
     settings.begin_tokens = config->end_token >= 0 ? end : model->begin_tokens;
     settings.end_tokens = config->end_token >= 0 ? end : model->end_tokens;
     settings.padding_tokens = model->padding_tokens;

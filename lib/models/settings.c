@@ -145,7 +145,7 @@ bool tg_settings_to_config(const tg_family *f, const tg_settings *s, tg_gpt_conf
     c->norm_after = f->norm_after;
     c->query_key_norm = f->query_key_norm;
     c->feed_forward = f->feed_forward;
-    c->embedding_scale = f->scales_embeddings ? sqrt((double)s->width) : 1;
+    c->embedding_scale = f->scales_embeddings ? (float)sqrt((double)s->width) : 1;
     c->attention_scale = s->query_scalar > 0 ? 1 / sqrt((double)s->query_scalar) : TG_SCALE_OF_WIDTH;
     if (s->dropout[0] != s->dropout[1] || s->dropout[0] != s->dropout[2]) {
         snprintf(
@@ -161,10 +161,10 @@ bool tg_settings_to_config(const tg_family *f, const tg_settings *s, tg_gpt_conf
 /* Copies the fields that the rows of a table are. */
 static void copy_fields(const tg_setting *table, const tg_settings *from, tg_settings *to)
 {
-    static const size_t sizes[] = {[TG_SETTING_SIZE] = sizeof(int64_t),        [TG_SETTING_NUMBER] = sizeof(double),
-                                   [TG_SETTING_SWITCH] = sizeof(bool),         [TG_SETTING_CHOICE] = sizeof(int64_t),
-                                   [TG_SETTING_ROPE] = sizeof(tg_rope),        [TG_SETTING_ROPES] = 0,
-                                   [TG_SETTING_TOKENS] = sizeof(tg_token_list)};
+    static const size_t sizes[] = {[TG_SETTING_SIZE] = sizeof(int64_t),         [TG_SETTING_NUMBER] = sizeof(double),
+                                   [TG_SETTING_SWITCH] = sizeof(bool),          [TG_SETTING_CHOICE] = sizeof(int64_t),
+                                   [TG_SETTING_ROPE] = sizeof(tg_rope),         [TG_SETTING_ROPES] = 0,
+                                   [TG_SETTING_TOKENS] = sizeof(tg_special_ids)};
     for (; table && table->kind != TG_SETTING_END; table++) {
         size_t size = table->kind < sizeof sizes / sizeof *sizes ? sizes[table->kind] : 0;
         memcpy((char *)to + table->at, (const char *)from + table->at, size);
@@ -194,9 +194,10 @@ static bool same_rotary(const tg_rotary_config *a, const tg_rotary_config *b)
 }
 
 /* Returns the name of a setting that two complete configs do not share; NULL if they are of one model, of which `b` may
- * have more biases. */
-static const char *difference(const tg_gpt_config *a, const tg_gpt_config *b)
+ * have more biases if `has_more_biases`. */
+static const char *difference(const tg_gpt_config *a, const tg_gpt_config *b, bool has_more_biases)
 {
+    bool has_bias = a->feed_forward_bias == TG_BIAS, other_has = b->feed_forward_bias == TG_BIAS;
     const struct {
         const char *name;
         bool is_same;
@@ -216,10 +217,10 @@ static const char *difference(const tg_gpt_config *a, const tg_gpt_config *b)
         {"head_width", a->head_width == b->head_width},
         {"eps", is_near(a->eps, b->eps)},
         {"tied_head", a->tied_head == b->tied_head},
-        {"qkv_bias", !a->qkv_bias || b->qkv_bias},
-        {"out_bias", !a->out_bias || b->out_bias},
-        {"feed_forward_bias", a->feed_forward_bias == TG_NO_BIAS || b->feed_forward_bias == TG_BIAS},
-        {"embedding_scale", is_near(a->embedding_scale, b->embedding_scale)},
+        {"qkv_bias", a->qkv_bias == b->qkv_bias || (has_more_biases && b->qkv_bias)},
+        {"out_bias", a->out_bias == b->out_bias || (has_more_biases && b->out_bias)},
+        {"feed_forward_bias", has_bias == other_has || (has_more_biases && other_has)},
+        {"embedding_scale", (float)a->embedding_scale == (float)b->embedding_scale},
         {"attention_scale", is_near(a->attention_scale, b->attention_scale)},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -239,7 +240,10 @@ static const char *difference(const tg_gpt_config *a, const tg_gpt_config *b)
     return NULL;
 }
 
-bool tg_settings_from_config(const tg_family *f, const tg_gpt_config *c, tg_settings *s, char problem[TG_GPT_PROBLEM])
+/* Sets the settings of a model in a family. Returns false if a model of that family cannot have this config, and writes
+ * why to `problem`. */
+static bool settings_from_config(const tg_family *f, const tg_gpt_config *c, bool has_more_biases, tg_settings *s,
+                                 char problem[TG_GPT_PROBLEM])
 {
     double scalar = 1 / (c->attention_scale * c->attention_scale);
     tg_settings all = {.vocabulary = c->vocabulary,
@@ -277,9 +281,48 @@ bool tg_settings_from_config(const tg_family *f, const tg_gpt_config *c, tg_sett
     if (!tg_settings_to_config(f, s, &again, problem)) {
         return false;
     }
-    const char *name = difference(c, &again);
+    const char *name = difference(c, &again, has_more_biases);
     if (name) {
         snprintf(problem, TG_GPT_PROBLEM, "no model of the type %s has this %s", f->name, name);
     }
     return !name;
+}
+
+/* Returns the family with this name, or NULL. */
+static const tg_family *family_named(const char *name)
+{
+    int i = 0;
+    const tg_family *f;
+    while ((f = tg_family_at(i)) && f->name != name) {
+        i++;
+    }
+    return f;
+}
+
+const tg_family *tg_family_of(const char *call, const tg_gpt *model, tg_settings *settings, tg_error *error)
+{
+    char problem[TG_GPT_PROBLEM], first[TG_GPT_PROBLEM] = "";
+    const tg_gpt_config *c = &model->config;
+    const tg_family *f = family_named(model->family);
+    bool is_found = f != NULL;
+    if (f && settings_from_config(f, c, true, settings, first)) {
+        return f;
+    }
+    for (int more_biases = 0; more_biases < 2; more_biases++) {
+        for (int i = 0; (f = tg_family_at(i)); i++) {
+            if (settings_from_config(f, c, more_biases, settings, problem)) {
+                return f;
+            }
+            /* why it is no model of GPT-2, or rather of the first family of its positions and norms */
+            bool is_like = f->position == c->position && f->norm == c->norm;
+            if (is_like ? !is_found : !*first) {
+                memcpy(first, problem, sizeof first);
+                is_found = is_like;
+            }
+        }
+    }
+    tg_error_set(error, TG_ERROR_VALUE,
+                 "%s: no family of published models has such a model: %s; tg_params_save writes every model", call,
+                 first);
+    return NULL;
 }

@@ -22,6 +22,20 @@ static bool is_name(const char *text, size_t length, const char *name)
     return strlen(name) == length && memcmp(text, name, length) == 0;
 }
 
+/* The ends of the names of parameters, and what they are in a file. LoRA is in a file of its own, of a model of peft
+ * that has the model. */
+static const struct {
+    const char *own, *file;
+    bool is_weight, is_lora;
+} suffixes[] = {
+    {".lora_A.weight", ".lora_A.weight", false, true},
+    {".lora_B.weight", ".lora_B.weight", false, true},
+    {".weight", ".weight", true, false},
+    {".scale", ".weight", true, false},
+    {".bias", ".bias", false, false},
+    {".shift", ".bias", false, false},
+};
+
 bool tg_weight_find(const tg_family *f, const char *prefix, const char *own, tg_weight_place *place)
 {
     static const char blocks[] = "trf_blocks.";
@@ -36,21 +50,28 @@ bool tg_weight_find(const tg_family *f, const char *prefix, const char *own, tg_
         part += *part == '.';
         snprintf(block, sizeof block, "%s.%lld.", f->blocks, number);
     }
-    const char *end = strrchr(part, '.'), *suffix = end ? end : "";
-    size_t length = end ? (size_t)(end - part) : strlen(part);
-    bool is_weight = strcmp(suffix, ".weight") == 0 || strcmp(suffix, ".scale") == 0;
-    for (const tg_weight_name *name = f->names; name->own; name++) {
-        if (is_name(part, length, name->own)) {
-            bool is_head = strcmp(name->own, "out_head") == 0;
-            snprintf(place->name, sizeof place->name, "%s%s%s%s", is_head ? "" : prefix, block, name->file,
-                     is_weight ? ".weight" : ".bias");
-            place->part = name->part;
-            place->parts = name->parts > 0 ? name->parts : 1;
-            place->is_transposed = is_weight && name->is_transposed;
-            return true;
-        }
+    size_t suffix = 0, most = sizeof suffixes / sizeof *suffixes;
+    while (suffix < most && !tg_ends_with(part, suffixes[suffix].own)) {
+        suffix++;
     }
-    return false;
+    if (suffix == most) {
+        return false;
+    }
+    bool is_lora = suffixes[suffix].is_lora;
+    size_t length = strlen(part) - strlen(suffixes[suffix].own);
+    const tg_weight_name *name = f->names;
+    while (name->own && !is_name(part, length, name->own)) {
+        name++;
+    }
+    if (!name->own || (is_lora && name->parts > 0)) {
+        return false;
+    }
+    snprintf(place->name, sizeof place->name, "%s%s%s%s%s", is_lora ? "base_model.model." : "",
+             strcmp(name->own, "out_head") == 0 ? "" : prefix, block, name->file, suffixes[suffix].file);
+    place->part = name->part;
+    place->parts = name->parts > 0 ? name->parts : 1;
+    place->is_transposed = suffixes[suffix].is_weight && name->is_transposed;
+    return true;
 }
 
 /* Returns the shape that a parameter has in the file. */
@@ -280,8 +301,8 @@ static bool copy_part(tg_tensor *there, tg_tensor *own, const tg_weight_place *p
     return true;
 }
 
-/* Writes the weight or the bias of a part, which is zeros if the model has no such bias. Parts of one tensor follow each
- * other, and `there` is that tensor, or NULL before the first of them. */
+/* Writes the weight or the bias of a part, which is zeros if the model has no such bias. Parts of one tensor follow
+ * each other, and `there` is that tensor, or NULL before the first of them. */
 static bool add_weight(const output *o, const tg_gpt_part *part, bool is_weight, tg_tensor **there)
 {
     char name[80];

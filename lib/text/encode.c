@@ -1,18 +1,22 @@
-/* encode: the conversion of text to ids, and back.
+/* encode: the conversion of text to ids.
  *
- * A word becomes ids by merges. Of all pairs of neighboring symbols the one with the lowest rank is merged, and of
- * equal pairs the leftmost one, until no pair can be merged. The symbols of a word are a linked list. The pairs that
- * can be merged are in a heap, lowest rank first. A merge adds at most two new pairs. A pair whose symbols have changed
- * is dropped when it is taken from the heap. So a word of n bytes takes O(n log n) time.
+ * Byte pairs. A word becomes ids by merges. Of all pairs of neighboring symbols the one with the lowest rank is merged,
+ * and of equal pairs the leftmost one, until no pair can be merged. The symbols of a word are a linked list. The pairs
+ * that can be merged are in a heap, lowest rank first. A merge adds at most two new pairs. A pair whose symbols have
+ * changed is dropped when it is taken from the heap. So a word of n bytes takes O(n log n) time. The first symbols are
+ * bytes (openai/gpt-2's encoder.py; the ids are those of tiktoken's "gpt2"), or characters (Sennrich et al. 2016); then
+ * those that are not in the vocabulary are the tokens of their bytes, or the unknown token.
  *
- * Follows openai/gpt-2's encoder.py; the ids are those of tiktoken's "gpt2".
+ * WordPiece (google-research/bert). The longest token with which a word begins is taken, then the longest with which
+ * the rest begins behind the prefix "##", and so on. A word that is not used up is unknown.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include <tapegrad/extend.h>
 #include "text/tokenizer.h"
 
-/* ---- encoding ---- */
+/* ---- byte pairs ---- */
 
 typedef struct tg_candidate {
     int32_t rank;
@@ -65,22 +69,103 @@ static bool merge_at(tg_encoder *e, const tg_tokenizer *z, const candidate *c, i
     return offer(e, z, c->at, ranks) && (e->previous[c->at] < 0 || offer(e, z, e->previous[c->at], ranks));
 }
 
-bool tg_encoder_word(tg_encoder *e, const tg_tokenizer *z, const char *word, size_t length, int64_t ranks)
+static bool add_id(tg_encoder *e, int32_t id, tg_place place)
 {
-    if (!tg_grow(&e->symbol, &e->symbol_capacity, 0, length, sizeof *e->symbol) ||
-        !tg_grow(&e->next, &e->next_capacity, 0, length, sizeof *e->next) ||
-        !tg_grow(&e->previous, &e->previous_capacity, 0, length, sizeof *e->previous) ||
-        !tg_grow(&e->ids, &e->id_capacity, e->id_count, e->id_count + length, sizeof *e->ids)) {
+    if (!tg_grow(&e->ids, &e->id_capacity, e->id_count, e->id_count + 1, sizeof *e->ids) ||
+        (e->has_places && !tg_grow(&e->places, &e->place_capacity, e->id_count, e->id_count + 1, sizeof *e->places))) {
         return false;
     }
-    for (size_t i = 0; i < length; i++) {
-        e->symbol[i] = z->id_of_byte[(unsigned char)word[i]];
-        e->next[i] = i + 1 < length ? (int32_t)i + 1 : -1;
+    if (e->has_places) {
+        e->places[e->id_count] = place;
+    }
+    e->ids[e->id_count++] = id;
+    return true;
+}
+
+/* Returns the place of a part of a word if it is wanted. */
+static tg_place place_of(const tg_encoder *e, const tg_view *word, size_t begin, size_t end)
+{
+    return e->has_places ? tg_view_place(word, begin, end) : (tg_place){0, 0};
+}
+
+/* The symbols of a word before it is merged. */
+typedef struct symbols {
+    tg_encoder *e;
+    size_t count;
+    int32_t unknown; /* an unknown symbol that waits, because the next one may be fused with it; -1: none */
+    uint32_t unknown_start;
+} symbols;
+
+static void add_symbol(symbols *s, int32_t id, size_t start)
+{
+    s->e->symbol[s->count] = id;
+    s->e->start[s->count++] = (uint32_t)start;
+}
+
+static void add_unknown(symbols *s)
+{
+    if (s->unknown >= 0) {
+        add_symbol(s, s->unknown, s->unknown_start);
+        s->unknown = -1;
+    }
+}
+
+/* Adds the symbols of bytes, each of which is a token. Returns false if one is not. */
+static bool add_bytes(symbols *s, const tg_tokenizer *z, const tg_view *word, size_t begin, size_t end)
+{
+    for (size_t i = begin; i < end; i++) {
+        if (z->id_of_byte[(unsigned char)word->text[i]] < 0) {
+            return false;
+        }
+    }
+    for (size_t i = begin; i < end; i++) {
+        add_symbol(s, z->id_of_byte[(unsigned char)word->text[i]], i);
+    }
+    return true;
+}
+
+/* Writes the first symbols of a word: its bytes or characters. Returns their number. */
+static size_t first_symbols(tg_encoder *e, const tg_tokenizer *z, const tg_view *word)
+{
+    const tg_model *m = &z->model;
+    symbols s = {e, 0, -1, 0};
+    for (size_t i = 0, size; i < word->length; i += size) {
+        bool is_byte = m->kind == TG_MODEL_BYTES;
+        size = is_byte ? 1 : tg_character_size(word->text[i]);
+        int32_t id =
+            is_byte ? z->id_of_byte[(unsigned char)word->text[i]] : tg_names_find(&z->names, z, word->text + i, size);
+        if (id >= 0) {
+            add_unknown(&s);
+            add_symbol(&s, id, i);
+        } else if ((!m->has_byte_fallback || !add_bytes(&s, z, word, i, i + size)) && m->unknown_id >= 0) {
+            if (!m->fuses_unknown) {
+                add_unknown(&s);
+            }
+            s.unknown_start = s.unknown < 0 ? (uint32_t)i : s.unknown_start;
+            s.unknown = m->unknown_id;
+        }
+    }
+    add_unknown(&s);
+    return s.count;
+}
+
+static bool encode_pairs(tg_encoder *e, const tg_tokenizer *z, const tg_view *word, int64_t ranks)
+{
+    size_t length = word->length;
+    if (length > INT32_MAX || !tg_grow(&e->symbol, &e->symbol_capacity, 0, length, sizeof *e->symbol) ||
+        !tg_grow(&e->start, &e->start_capacity, 0, length, sizeof *e->start) ||
+        !tg_grow(&e->next, &e->next_capacity, 0, length, sizeof *e->next) ||
+        !tg_grow(&e->previous, &e->previous_capacity, 0, length, sizeof *e->previous)) {
+        return false;
+    }
+    size_t count = first_symbols(e, z, word);
+    for (size_t i = 0; i < count; i++) {
+        e->next[i] = i + 1 < count ? (int32_t)i + 1 : -1;
         e->previous[i] = (int32_t)i - 1;
     }
     e->heap_count = 0;
     bool is_ready = true;
-    for (size_t i = 0; is_ready && i + 1 < length; i++) {
+    for (size_t i = 0; is_ready && i + 1 < count; i++) {
         is_ready = offer(e, z, (int32_t)i, ranks);
     }
     while (is_ready && e->heap_count > 0) {
@@ -90,10 +175,74 @@ bool tg_encoder_word(tg_encoder *e, const tg_tokenizer *z, const char *word, siz
             is_ready = merge_at(e, z, &c, ranks);
         }
     }
-    for (int32_t i = 0; is_ready && i >= 0 && length > 0; i = e->next[i]) {
-        e->ids[e->id_count++] = e->symbol[i];
+    for (int32_t i = 0; is_ready && i >= 0 && count > 0; i = e->next[i]) {
+        size_t end = e->next[i] >= 0 ? e->start[e->next[i]] : length;
+        is_ready = add_id(e, e->symbol[i], place_of(e, word, e->start[i], end));
     }
     return is_ready;
+}
+
+/* ---- WordPiece ---- */
+
+/* Returns the longest token with which the bytes from `begin` on begin, and writes the end of its bytes; or -1. The
+ * word stands behind room for the prefix. */
+static int32_t longest_piece(char *word, size_t begin, size_t length, const tg_tokenizer *z, size_t *end)
+{
+    size_t prefix = begin > 0 ? strlen(z->model.prefix) : 0;
+    char *piece = word + begin - prefix; /* over bytes that are encoded */
+    memcpy(piece, z->model.prefix, prefix);
+    size_t most = z->model.longest > prefix ? z->model.longest - prefix : 0;
+    *end = length - begin < most ? length : begin + most;
+    while (*end<length && * end> begin && ((unsigned char)word[*end] & 0xc0) == 0x80) {
+        (*end)--;
+    }
+    while (*end > begin) {
+        int32_t id = tg_names_find(&z->names, z, piece, prefix + *end - begin);
+        if (id >= 0) {
+            return id;
+        }
+        *end = tg_character_before(word, *end);
+    }
+    return -1;
+}
+
+static bool encode_pieces(tg_encoder *e, const tg_tokenizer *z, const tg_view *v)
+{
+    size_t prefix = strlen(z->model.prefix), first = e->id_count, begin = 0, end;
+    int64_t characters = 0;
+    if (!tg_grow(&e->name, &e->name_capacity, 0, prefix + v->length, 1)) {
+        return false;
+    }
+    char *word = e->name + prefix;
+    memcpy(word, v->text, v->length);
+    for (size_t i = 0; i < v->length; i += tg_character_size(v->text[i])) {
+        characters++;
+    }
+    for (; begin < v->length && characters <= z->model.most_characters; begin = end) {
+        int32_t id = longest_piece(word, begin, v->length, z, &end);
+        if (id < 0) {
+            break;
+        }
+        if (!add_id(e, id, place_of(e, v, begin, end))) {
+            return false;
+        }
+    }
+    if (begin < v->length) {
+        e->id_count = first;
+        return add_id(e, z->model.unknown_id, place_of(e, v, 0, v->length));
+    }
+    return true;
+}
+
+/* ---- texts ---- */
+
+bool tg_encoder_word(tg_encoder *e, const tg_tokenizer *z, const tg_view *word, int64_t ranks)
+{
+    if (z->model.kind == TG_MODEL_WORD_PIECE) {
+        return encode_pieces(e, z, word);
+    }
+    int32_t whole = z->model.ignores_merges ? tg_names_find(&z->names, z, word->text, word->length) : -1;
+    return whole >= 0 ? add_id(e, whole, place_of(e, word, 0, word->length)) : encode_pairs(e, z, word, ranks);
 }
 
 void tg_encoder_free(tg_encoder *e)
@@ -101,128 +250,37 @@ void tg_encoder_free(tg_encoder *e)
     tg_free(e->symbol);
     tg_free(e->next);
     tg_free(e->previous);
+    tg_free(e->start);
     tg_free(e->heap);
+    tg_free(e->name);
+    tg_free(e->places);
+    tg_pipeline_free(&e->walk);
 }
 
-/* Appends the ids of text without added tokens. */
-static bool encode_words(tg_encoder *e, const tg_encoding *c, const char *text, size_t begin, size_t end,
-                         tg_error *error)
+static bool on_word(void *context, const tg_view *word, tg_error *error)
 {
-    while (begin < end) {
-        size_t stop = tg_pretokenizer_next(c->splits, text, end, begin, error);
-        if (stop == SIZE_MAX) {
-            return false;
-        }
-        if (stop - begin > INT32_MAX || !tg_encoder_word(e, c->z, text + begin, stop - begin, INT64_MAX)) {
-            return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory at byte %zu", c->call, begin);
-        }
-        begin = stop;
-    }
-    return true;
+    tg_encoder *e = context;
+    return tg_encoder_word(e, e->walk.z, word, INT64_MAX) ||
+           tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory at byte %zu", e->walk.call, word->at);
 }
 
-/* Appends the ids of text that was searched for added tokens `search` times. */
-static bool encode_part(tg_encoder *e, const tg_encoding *c, int search, const char *text, size_t begin, size_t end,
-                        tg_error *error)
+static bool on_token(void *context, const tg_view *token, int32_t id, tg_error *error)
 {
-    if (search == TG_SEARCHES) {
-        return encode_words(e, c, text, begin, end, error);
-    }
-    for (size_t at = begin; at < end;) {
-        const tg_added_entry *found = tg_added_tokens_find(c->z, search, text + at, end - at);
-        const tg_added_token *token = found ? &c->z->added[found->added] : NULL;
-        if (token && (c->special || !token->is_special)) {
-            if (!encode_part(e, c, search + 1, text, begin, at, error)) {
-                return false;
-            }
-            if (!tg_grow(&e->ids, &e->id_capacity, e->id_count, e->id_count + 1, sizeof *e->ids)) {
-                return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory at byte %zu", c->call, at);
-            }
-            e->ids[e->id_count++] = token->id;
-            begin = at + found->length;
-        }
-        at += found ? found->length : 1;
-    }
-    return encode_part(e, c, search + 1, text, begin, end, error);
+    tg_encoder *e = context;
+    return add_id(e, id, place_of(e, token, 0, token->length)) ||
+           tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory at byte %zu", e->walk.call, token->at);
 }
 
-bool tg_encoder_text(tg_encoder *e, const tg_encoding *c, const char *text, size_t length, tg_error *error)
+bool tg_encoder_text(tg_encoder *e, const tg_tokenizer *z, const char *call, bool special, const char *text,
+                     size_t length, tg_error *error)
 {
-    return encode_part(e, c, 0, text, 0, length, error);
-}
-
-bool tg_tokenizer_encode(tg_tokenizer *z, const char *text, size_t length, bool special, tg_tokens *tokens,
-                         tg_error *error)
-{
-    if (!tokens) {
-        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_encode: the tokens are NULL");
-    }
-    *tokens = (tg_tokens){NULL, 0};
-    if (!z || (!text && length > 0)) {
-        return tg_error_set(error, TG_ERROR_STATE, "tokenizer_encode: the %s is NULL", z ? "text" : "tokenizer");
-    }
-    size_t bad = tg_utf8_check(text, length);
-    if (bad < length) {
-        return tg_error_set(error, TG_ERROR_FORMAT, "tokenizer_encode: byte 0x%02x at %zu is not UTF-8",
-                            (unsigned)(unsigned char)text[bad], bad);
-    }
-    tg_encoder e = {0};
-    tg_encoding how = {"tokenizer_encode", z, z->words, special};
-    bool is_encoded = tg_encoder_text(&e, &how, text, length, error);
-    tg_encoder_free(&e);
-    if (!is_encoded) {
-        tg_free(e.ids);
-        return false;
-    }
-    *tokens = (tg_tokens){e.ids, (int64_t)e.id_count};
-    return true;
-}
-
-void tg_tokens_free(tg_tokens *tokens)
-{
-    if (tokens) {
-        tg_free(tokens->ids);
-        *tokens = (tg_tokens){NULL, 0};
-    }
-}
-
-/* ---- decoding ---- */
-
-char *tg_tokenizer_decode(const tg_tokenizer *z, const int32_t *ids, int64_t count, size_t *length, tg_error *error)
-{
-    size_t total = 0, part, written = 0;
-    if (length) {
-        *length = 0;
-    }
-    if (!z || (!ids && count > 0)) {
-        tg_error_set(error, TG_ERROR_STATE, "tokenizer_decode: the %s NULL", z ? "ids are" : "tokenizer is");
-        return NULL;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        if (!tg_tokenizer_bytes(z, ids[i], &part)) {
-            tg_error_set(error, TG_ERROR_RANGE, "tokenizer_decode: id %d at [%lld] is outside [0,%d)", ids[i],
-                         (long long)i, tg_tokenizer_vocabulary(z));
-            return NULL;
-        }
-        if (part > SIZE_MAX - 1 - total) {
-            tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_decode: the text does not fit into memory");
-            return NULL;
-        }
-        total += part;
-    }
-    char *text = tg_alloc(total + 1, 1);
-    if (!text) {
-        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_decode: out of memory for %zu bytes", total);
-        return NULL;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        const char *bytes = tg_tokenizer_bytes(z, ids[i], &part);
-        memcpy(text + written, bytes, part);
-        written += part;
-    }
-    text[written] = '\0';
-    if (length) {
-        *length = written;
-    }
-    return text;
+    tg_pipeline *w = &e->walk;
+    w->z = z;
+    w->call = call;
+    w->special = special;
+    w->on_word = on_word;
+    w->on_token = on_token;
+    w->context = e;
+    w->error = error;
+    return tg_pipeline_text(w, text, length);
 }

@@ -14,7 +14,6 @@ tg_tokenizer_encode_files_config tg_tokenizer_encode_files_config_default(void)
 
 /* A piece that one thread encodes. */
 typedef struct encoding {
-    tg_pretokenizer *splits; /* of this piece alone, because a match changes it */
     tg_encoder encoder;
     tg_piece piece;
     tg_error error;
@@ -49,10 +48,9 @@ static bool encode_piece(const job *j, encoding *part)
 {
     const tg_piece *piece = &part->piece;
     tg_encoder *e = &part->encoder;
-    tg_encoding how = {call, j->z, part->splits, j->config.special};
     e->id_count = 0;
     if (!tg_piece_check(call, piece, &part->error) ||
-        !tg_encoder_text(e, &how, piece->text, piece->length, &part->error)) {
+        !tg_encoder_text(e, j->z, call, j->config.special, piece->text, piece->length, &part->error)) {
         return false;
     }
     if (piece->is_last && j->config.end_token >= 0) {
@@ -81,10 +79,9 @@ static int read_pieces(job *j, tg_piece_reader *reader, tg_error *error)
     int count = 0, found = 1;
     while (count < j->slots && found > 0) {
         encoding *part = &j->encodings[count];
-        part->splits = part->splits ? part->splits : tg_pretokenizer_new(error);
-        found = part->splits ? tg_piece_read(reader, part->splits, j->bytes + (size_t)count * TG_PIECE_BYTES,
-                                             &part->piece, error)
-                             : -1;
+        part->encoder.walk.z = j->z;
+        found =
+            tg_piece_read(reader, &part->encoder.walk, j->bytes + (size_t)count * TG_PIECE_BYTES, &part->piece, error);
         count += found > 0;
     }
     return found < 0 ? -1 : count;
@@ -138,7 +135,6 @@ static bool run(job *j, tg_piece_reader *reader, const char *path, tg_error *err
         is_good = false;
     }
     for (int i = 0; j->encodings && i < j->slots; i++) {
-        tg_pretokenizer_free(j->encodings[i].splits);
         tg_encoder_free(&j->encodings[i].encoder);
         tg_free(j->encodings[i].encoder.ids);
     }

@@ -199,11 +199,10 @@ static bool reserve_symbol(trainer *t)
     return tg_grow(&t->touched, &t->touched_capacity, 0, symbols + 1, sizeof *t->touched);
 }
 
-/* Adds merges, and leaves one id for <|endoftext|>. */
 static bool learn(trainer *t, tg_error *error)
 {
     tg_pair_candidate best;
-    while (t->z->token_count < t->config->size - 1 && tg_pair_counts_take(&t->pairs, &best)) {
+    while (t->z->token_count < t->config->size && tg_pair_counts_take(&t->pairs, &best)) {
         int32_t merged = t->z->token_count;
         if (!reserve_symbol(t) || !tg_tokenizer_add_merged_token(t->z, best.left, best.right)) {
             return out_of_memory(t, "the ids", error);
@@ -224,7 +223,7 @@ static bool learn(trainer *t, tg_error *error)
 bool tg_merges_learn(tg_tokenizer *z, tg_word_counter *words, const tg_merge_config *config, tg_error *error)
 {
     trainer t = {.z = z, .config = config};
-    tg_pair_counts_begin(&t.pairs);
+    tg_pair_counts_begin(&t.pairs, config->takes_greatest_pair ? z : NULL);
     bool is_good = tg_word_cells_new(&t.words, z, words, config->call, error) &&
                    (find_byte_pairs(&t) || out_of_memory(&t, "counting pairs", error)) && learn(&t, error);
     tg_pair_counts_free(&t.pairs);

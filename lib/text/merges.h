@@ -9,8 +9,9 @@ typedef bool tg_merge_listener(void *context, int32_t vocabulary);
 
 typedef struct tg_merge_config {
     const char *call;            /* for messages */
-    int32_t size;                /* the ids of the vocabulary, one of them for <|endoftext|> */
+    int32_t size;                /* the ids of bytes and merges */
     int64_t min_count;           /* pairs that occur less often are not merged */
+    bool takes_greatest_pair;    /* of equally frequent pairs: that with the greatest bytes */
     tg_merge_listener *on_merge; /* optional */
     void *context;
 } tg_merge_config;

@@ -13,9 +13,9 @@ typedef struct tg_place_block {
     uint32_t pairs; /* that have places in it */
 } place_block;
 
-void tg_pair_counts_begin(tg_pair_counts *p)
+void tg_pair_counts_begin(tg_pair_counts *p, const tg_tokenizer *bytes)
 {
-    *p = (tg_pair_counts){.open_block = -1};
+    *p = (tg_pair_counts){.open_block = -1, .bytes = bytes};
 }
 
 void tg_pair_counts_free(tg_pair_counts *p)
@@ -26,7 +26,7 @@ void tg_pair_counts_free(tg_pair_counts *p)
     tg_free(p->blocks);
     tg_free(p->heap);
     tg_free(p->slots);
-    tg_pair_counts_begin(p);
+    tg_pair_counts_begin(p, NULL);
 }
 
 /* ---- counts ---- */
@@ -150,13 +150,26 @@ void tg_pair_counts_release(tg_pair_counts *p, const tg_pair_places *places)
 
 /* ---- the heap ---- */
 
+/* Compares the bytes of two tokens. */
+static int compare_bytes(const tg_tokenizer *z, int32_t a, int32_t b)
+{
+    size_t a_length, b_length;
+    const char *a_bytes = tg_tokenizer_token(z, a, &a_length), *b_bytes = tg_tokenizer_token(z, b, &b_length);
+    int order = memcmp(a_bytes, b_bytes, a_length < b_length ? a_length : b_length);
+    return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
+}
+
 /* Returns whether pair a comes before pair b. */
 static bool is_more_frequent(const void *context, const void *a, const void *b)
 {
     const tg_pair_candidate *x = a, *y = b;
-    (void)context;
     if (x->count != y->count) {
         return x->count > y->count;
+    }
+    int order = context ? compare_bytes(context, x->left, y->left) : 0;
+    order = context && order == 0 ? compare_bytes(context, x->right, y->right) : order;
+    if (order != 0) {
+        return order > 0;
     }
     return x->left != y->left ? x->left < y->left : x->right < y->right;
 }
@@ -173,7 +186,7 @@ bool tg_pair_counts_add(tg_pair_counts *p, int32_t left, int32_t right, int64_t 
     p->slots[slot] = (struct tg_pair_slot){count, left, right};
     p->used++;
     p->heap[p->heap_count++] = added;
-    tg_heap_up(p->heap, sizeof *p->heap, p->heap_count, is_more_frequent, NULL);
+    tg_heap_up(p->heap, sizeof *p->heap, p->heap_count, is_more_frequent, p->bytes);
     *out = tg_pair_counts_places(p, &added.places);
     return true;
 }
@@ -185,12 +198,12 @@ bool tg_pair_counts_take(tg_pair_counts *p, tg_pair_candidate *best)
         bool is_known = p->slots[slot].left >= 0;
         if (is_known && p->slots[slot].count != p->heap[0].count) {
             p->heap[0].count = p->slots[slot].count;
-            tg_heap_down(p->heap, sizeof *p->heap, p->heap_count, 0, is_more_frequent, NULL);
+            tg_heap_down(p->heap, sizeof *p->heap, p->heap_count, 0, is_more_frequent, p->bytes);
             continue;
         }
         *best = p->heap[0];
         p->heap[0] = p->heap[--p->heap_count];
-        tg_heap_down(p->heap, sizeof *p->heap, p->heap_count, 0, is_more_frequent, NULL);
+        tg_heap_down(p->heap, sizeof *p->heap, p->heap_count, 0, is_more_frequent, p->bytes);
         if (is_known) {
             remove_slot(p, slot);
             return true;

@@ -31,11 +31,13 @@ typedef struct tg_pair_counts {
     size_t heap_count, heap_capacity;
     struct tg_place_block *blocks;
     size_t block_count, block_capacity;
-    int32_t open_block; /* the block that gets new places; -1: none */
+    int32_t open_block;               /* the block that gets new places; -1: none */
+    const struct tg_tokenizer *bytes; /* whose bytes decide between equally frequent pairs; NULL: ids do */
 } tg_pair_counts;
 
-/* Begins without pairs. */
-void tg_pair_counts_begin(tg_pair_counts *pairs);
+/* Begins without pairs. Of equally frequent pairs the next one is that with the lower ids, or with `bytes` that with
+ * the greatest bytes. */
+void tg_pair_counts_begin(tg_pair_counts *pairs, const struct tg_tokenizer *bytes);
 void tg_pair_counts_free(tg_pair_counts *pairs);
 
 /* Adds a pair that is new, with `places` places, whose array *out is for the caller to fill at once. Returns false when
@@ -47,7 +49,7 @@ bool tg_pair_counts_add(tg_pair_counts *pairs, int32_t left, int32_t right, int6
  * removed, are ignored. */
 void tg_pair_counts_lower(tg_pair_counts *pairs, int32_t left, int32_t right, int64_t count, int64_t least);
 
-/* Removes the most frequent pair, of equally frequent ones that with the lower ids, and writes it to *best. Returns
+/* Removes the next pair, and writes it to *best. Returns
  * false if no pair is left. tg_pair_counts_release frees its places. */
 bool tg_pair_counts_take(tg_pair_counts *pairs, tg_pair_candidate *best);
 uint32_t *tg_pair_counts_places(const tg_pair_counts *pairs, const tg_pair_places *places);

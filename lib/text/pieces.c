@@ -25,12 +25,12 @@ static bool is_inside_added(const tg_tokenizer *z, const char *text, size_t leng
 
 /* Returns the last place in [1,length) where a text may be cut, or 0. No cut divides an added token of `added`, which
  * may be NULL. */
-static size_t last_boundary(tg_pretokenizer *splits, const char *text, size_t length, const tg_tokenizer *added)
+static size_t last_boundary(tg_pipeline *walk, const char *text, size_t length, const tg_tokenizer *added)
 {
     size_t kept = added ? added->longest_added : 0, at = length > kept ? length - kept : 0;
     at = at == length && at > 0 ? at - 1 : at;
-    while (at > 0 && (!tg_pretokenizer_can_cut(splits, text, length, at) ||
-                      (added && is_inside_added(added, text, length, at)))) {
+    while (at > 0 &&
+           (!tg_pipeline_can_cut(walk, text, length, at) || (added && is_inside_added(added, text, length, at)))) {
         at--;
     }
     return at;
@@ -51,14 +51,14 @@ bool tg_piece_check(const char *call, const tg_piece *p, tg_error *error)
 
 /* ---- a text in memory ---- */
 
-tg_piece tg_piece_cut(tg_pretokenizer *splits, tg_piece *rest)
+tg_piece tg_piece_cut(tg_pipeline *walk, tg_piece *rest)
 {
     tg_piece piece = *rest;
     if (rest->length > TG_PIECE_BYTES) {
-        size_t at = last_boundary(splits, rest->text, TG_PIECE_BYTES, NULL);
+        size_t at = last_boundary(walk, rest->text, TG_PIECE_BYTES, NULL);
         if (at == 0) {
             at = TG_PIECE_BYTES;
-            while (at < rest->length && !tg_pretokenizer_can_cut(splits, rest->text, rest->length, at)) {
+            while (at < rest->length && !tg_pipeline_can_cut(walk, rest->text, rest->length, at)) {
                 at++;
             }
         }
@@ -114,7 +114,7 @@ static bool refuse(const tg_piece_reader *r, const char *bytes, tg_error *error)
                         r->call, r->file.path, TG_PIECE_BYTES, (unsigned long long)r->offset);
 }
 
-int tg_piece_read(tg_piece_reader *r, tg_pretokenizer *splits, char *bytes, tg_piece *piece, tg_error *error)
+int tg_piece_read(tg_piece_reader *r, tg_pipeline *walk, char *bytes, tg_piece *piece, tg_error *error)
 {
     if (r->file.descriptor < 0) {
         if (r->index == r->count) {
@@ -132,7 +132,7 @@ int tg_piece_read(tg_piece_reader *r, tg_pretokenizer *splits, char *bytes, tg_p
     }
     *piece = (tg_piece){bytes, length, r->offset, r->file.path, length == left};
     if (!piece->is_last) {
-        piece->length = last_boundary(splits, bytes, length, r->added);
+        piece->length = last_boundary(walk, bytes, length, r->added);
         if (piece->length == 0) {
             refuse(r, bytes, error);
             return -1;

@@ -1,6 +1,6 @@
 /* pieces (private): texts of any size, one piece at a time.
  *
- * A text is cut only where a word surely ends (tg_pretokenizer_can_cut), so the words of the pieces are those of the
+ * A text is cut only where a word surely ends (tg_pipeline_can_cut), so the words of the pieces are those of the
  * text.
  */
 #ifndef TG_TEXT_PIECES_H
@@ -31,7 +31,7 @@ bool tg_piece_check(const char *call, const tg_piece *piece, tg_error *error);
 
 /* Cuts the first piece off a text in memory: about TG_PIECE_BYTES, more if there is no place for a cut. Begin with the
  * whole text as *rest. */
-tg_piece tg_piece_cut(tg_pretokenizer *splits, tg_piece *rest);
+tg_piece tg_piece_cut(tg_pipeline *walk, tg_piece *rest);
 
 /* Reads files in pieces. */
 typedef struct tg_piece_reader {
@@ -51,6 +51,6 @@ void tg_piece_reader_end(tg_piece_reader *reader);
 
 /* Reads the next piece into `bytes`, which has room for TG_PIECE_BYTES. An empty file is one empty piece. Returns 1, 0
  * after the last piece, and -1 after an error. */
-int tg_piece_read(tg_piece_reader *reader, tg_pretokenizer *splits, char *bytes, tg_piece *piece, tg_error *error);
+int tg_piece_read(tg_piece_reader *reader, tg_pipeline *walk, char *bytes, tg_piece *piece, tg_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* tokenizer: the tables of a byte-pair encoding. See tokenizer.h for their layout. */
-#include "text/tokenizer.h"
+#include "text/vocabulary_json.h"
 
 #include <string.h>
 
@@ -14,28 +14,155 @@ tg_tokenizer *tg_tokenizer_make(tg_error *error)
         tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory");
         return NULL;
     }
-    z->end_of_text = -1;
-    z->words = tg_pretokenizer_new(error);
-    if (!z->words) {
-        tg_tokenizer_free(z);
-        return NULL;
-    }
+    z->end_of_text = z->model.unknown_id = -1;
+    z->limits.pad = -1;
     return z;
 }
 
 void tg_tokenizer_free(tg_tokenizer *z)
 {
-    if (z) {
-        tg_pretokenizer_free(z->words);
-        tg_free(z->bytes);
-        tg_free(z->begin);
-        tg_free(z->merges);
-        tg_free(z->slots);
-        tg_free(z->added);
-        tg_free(z->entries);
-        tg_free(z);
+    if (!z) {
+        return;
+    }
+    for (int i = 0; i < TG_LISTS; i++) {
+        tg_stages_free(&z->lists[i]);
+    }
+    for (int i = 0; i < TG_SETTINGS; i++) {
+        tg_free(z->settings[i]);
+    }
+    if (z->encoder) {
+        tg_encoder_free(z->encoder);
+        tg_free(z->encoder->ids);
+    }
+    tg_pattern_free(z->word_character);
+    void *blocks[] = {z->model.unknown,
+                      z->model.prefix,
+                      z->bytes,
+                      z->begin,
+                      z->names.slots,
+                      z->merges,
+                      z->slots,
+                      z->added,
+                      z->entries,
+                      z->searches,
+                      z->shown_begin,
+                      z->shown.bytes,
+                      z->encoder,
+                      z->normalized.bytes,
+                      z};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        tg_free(blocks[i]);
     }
 }
+
+/* ---- preparing ---- */
+
+bool tg_tokenizer_prepare(tg_tokenizer *z, const char *call, const char *path, tg_error *error)
+{
+    tg_error problem = TG_NO_ERROR;
+    for (int i = 0; i < TG_LISTS; i++) {
+        if (!tg_stages_prepare(&z->lists[i], &problem)) {
+            return tg_error_set(error, problem.code, "%s: '%s': %s", call, path, problem.text);
+        }
+    }
+    if (z->model.kind != TG_MODEL_WORD_PIECE) {
+        z->model.kind = tg_stages_have_bytes(&z->lists[TG_PRE_TOKENIZERS]) ? TG_MODEL_BYTES : TG_MODEL_CHARACTERS;
+    }
+    return true;
+}
+
+static void add_steps(tg_tokenizer *z, const tg_stages *stages)
+{
+    for (size_t i = 0; i < stages->count; i++) {
+        z->steps[z->step_count++] = &stages->stages[i];
+    }
+}
+
+static void add_search(tg_tokenizer *z, int search)
+{
+    z->search_stages[search].kind = &tg_search_kind;
+    if (z->searches[search].entry_of[0] < z->searches[search].entry_of[TG_BYTES]) {
+        z->steps[z->step_count++] = &z->search_stages[search];
+    }
+}
+
+bool tg_tokenizer_finish(tg_tokenizer *z, tg_error *error)
+{
+    z->step_count = 0;
+    add_steps(z, &z->lists[TG_NORMALIZERS]);
+    if (!tg_added_tokens_sort(z, error)) {
+        return false;
+    }
+    z->step_count = 0;
+    add_search(z, 0);
+    add_steps(z, &z->lists[TG_NORMALIZERS]);
+    add_search(z, 1);
+    add_steps(z, &z->lists[TG_PRE_TOKENIZERS]);
+    z->encoder = tg_alloc_zeroed(1, sizeof *z->encoder);
+    bool is_new = !z->names.slots, has_names = tg_names_reserve(&z->names, (size_t)z->token_count);
+    for (int32_t id = 0; has_names && id < z->token_count; id++) {
+        size_t length;
+        tg_tokenizer_token(z, id, &length);
+        if (is_new && !tg_tokenizer_added(z, id)) {
+            tg_names_add(&z->names, z, id);
+        }
+        z->model.longest = length > z->model.longest ? length : z->model.longest;
+    }
+    return ((has_names && z->encoder) ||
+            tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory for the tokens")) &&
+           tg_tokenizer_show(z, error);
+}
+
+/* Adds a pattern of Rust, where ^ and $ are the ends of the text, to a JSON. */
+static void add_pattern(tg_text_buffer *json, const char *pattern)
+{
+    bool in_class = false;
+    for (size_t i = 0, size; pattern[i]; i += size) {
+        bool is_begin = !in_class && pattern[i] == '^', is_end = !in_class && pattern[i] == '$';
+        in_class = pattern[i] == '[' || (in_class && pattern[i] != ']');
+        size = pattern[i] == '\\' && pattern[i + 1] ? 1 + tg_character_size(pattern[i + 1])
+                                                    : tg_character_size(pattern[i]);
+        const char *text = is_begin ? "\\A" : is_end ? "\\z" : pattern + i;
+        tg_text_add_json(json, text, is_begin || is_end ? 2 : size);
+    }
+}
+
+bool tg_tokenizer_use_pattern(tg_tokenizer *z, const char *pattern, const char *call, tg_error *error)
+{
+    tg_text_buffer json = {0};
+    tg_error problem = TG_NO_ERROR;
+    if (pattern && tg_utf8_check(pattern, strlen(pattern)) < strlen(pattern)) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: the pattern is not UTF-8", call);
+    }
+    tg_text_add(&json, pattern
+                           ? "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\""
+                           : "{");
+    if (pattern) {
+        add_pattern(&json, pattern);
+        tg_text_add(&json, "\"},\"behavior\":\"Isolated\",\"invert\":false},{");
+    }
+    tg_text_add(&json, "\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":");
+    tg_text_add(&json, pattern ? "false}]}" : "true}");
+    tg_json j = {.call = call, .path = "pattern", .text = json.bytes, .length = json.length, .error = &problem};
+    bool is_good = !json.failed || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the pattern", call);
+    bool is_prepared = is_good && tg_json_check_utf8(&j) && tg_pre_tokenizer_json_read(z, &j) &&
+                       tg_tokenizer_prepare(z, call, "pattern", &problem);
+    tg_free(json.bytes);
+    return is_good &&
+           (is_prepared ||
+            tg_error_set(error, problem.code == TG_ERROR_FORMAT ? TG_ERROR_VALUE : problem.code, "%s", problem.text));
+}
+
+bool tg_tokenizer_is_gpt2(const tg_tokenizer *z)
+{
+    bool has_more = z->settings[TG_PADDING] || z->settings[TG_TRUNCATION] || z->model.kind != TG_MODEL_BYTES;
+    for (size_t i = 0; i < z->lists[TG_POST_PROCESSORS].count; i++) {
+        has_more |= z->lists[TG_POST_PROCESSORS].stages[i].id_count > 0;
+    }
+    return !has_more && !z->model.ignores_merges && tg_tokenizer_cuts(z) == TG_CUT_GPT2;
+}
+
+/* ---- tokens ---- */
 
 /* Returns the number of bytes of all tokens. */
 static size_t used_bytes(const tg_tokenizer *z)
@@ -92,12 +219,12 @@ bool tg_tokenizer_add_bytes(tg_tokenizer *z)
     return true;
 }
 
-const char *tg_tokenizer_bytes(const tg_tokenizer *z, int32_t id, size_t *length)
+const char *tg_tokenizer_token(const tg_tokenizer *z, int32_t id, size_t *length)
 {
     size_t unused;
     length = length ? length : &unused;
     *length = 0;
-    if (!z || id < 0 || id >= z->token_count) {
+    if (id < 0 || id >= z->token_count) {
         return NULL;
     }
     *length = z->begin[id + 1] - z->begin[id];
@@ -107,6 +234,43 @@ const char *tg_tokenizer_bytes(const tg_tokenizer *z, int32_t id, size_t *length
 int32_t tg_tokenizer_vocabulary(const tg_tokenizer *z)
 {
     return z ? z->token_count : 0;
+}
+
+/* ---- names ---- */
+
+static size_t slot_of_name(const tg_names *names, const tg_tokenizer *z, const char *bytes, size_t length)
+{
+    size_t slot = tg_hash_bytes(bytes, length) & (names->slot_count - 1);
+    for (; names->slots[slot] >= 0; slot = (slot + 1) & (names->slot_count - 1)) {
+        size_t other;
+        const char *name = tg_tokenizer_token(z, names->slots[slot], &other);
+        if (other == length && memcmp(name, bytes, length) == 0) {
+            break;
+        }
+    }
+    return slot;
+}
+
+bool tg_names_reserve(tg_names *names, size_t tokens)
+{
+    bool is_new;
+    return tg_slots_reserve(&names->slots, &names->slot_count, tokens, &is_new);
+}
+
+int32_t tg_names_find(const tg_names *names, const tg_tokenizer *z, const char *bytes, size_t length)
+{
+    return names->slots[slot_of_name(names, z, bytes, length)];
+}
+
+int32_t tg_names_add(tg_names *names, const tg_tokenizer *z, int32_t id)
+{
+    size_t length;
+    const char *bytes = tg_tokenizer_token(z, id, &length);
+    size_t slot = slot_of_name(names, z, bytes, length);
+    if (names->slots[slot] < 0) {
+        names->slots[slot] = id;
+    }
+    return names->slots[slot];
 }
 
 /* ---- merges ---- */
@@ -178,7 +342,7 @@ bool tg_tokenizer_add_merge(tg_tokenizer *z, int32_t left, int32_t right, int32_
 bool tg_tokenizer_add_merged_token(tg_tokenizer *z, int32_t left, int32_t right)
 {
     size_t a_length, b_length;
-    const char *a = tg_tokenizer_bytes(z, left, &a_length), *b = tg_tokenizer_bytes(z, right, &b_length);
+    const char *a = tg_tokenizer_token(z, left, &a_length), *b = tg_tokenizer_token(z, right, &b_length);
     return reserve_merges(z, z->merge_count + 1) && tg_tokenizer_add_token(z, a, a_length, b, b_length) &&
            tg_tokenizer_add_merge(z, left, right, z->token_count - 1);
 }
@@ -192,16 +356,16 @@ bool tg_tokenizer_mark_added(tg_tokenizer *z, tg_added_token token)
     }
     z->added[z->added_count++] = token;
     size_t length;
-    const char *bytes = tg_tokenizer_bytes(z, token.id, &length);
+    const char *bytes = tg_tokenizer_token(z, token.id, &length);
     if (z->end_of_text < 0 && length == sizeof TG_END_OF_TEXT - 1 && memcmp(bytes, TG_END_OF_TEXT, length) == 0) {
         z->end_of_text = token.id;
     }
     return true;
 }
 
-bool tg_tokenizer_add_end_of_text(tg_tokenizer *z)
+bool tg_tokenizer_add_special(tg_tokenizer *z, const char *text)
 {
-    return tg_tokenizer_add_token(z, TG_END_OF_TEXT, sizeof TG_END_OF_TEXT - 1, NULL, 0) &&
+    return tg_tokenizer_add_token(z, text, strlen(text), NULL, 0) &&
            tg_tokenizer_mark_added(z, (tg_added_token){.id = z->token_count - 1, .is_special = true});
 }
 
@@ -217,6 +381,16 @@ const tg_added_token *tg_tokenizer_added(const tg_tokenizer *z, int32_t id)
         }
     }
     return low < z->added_count && z->added[low].id == id ? &z->added[low] : NULL;
+}
+
+const char *tg_tokenizer_normalized_token(const tg_tokenizer *z, int32_t id, size_t *length)
+{
+    const tg_added_token *added = tg_tokenizer_added(z, id);
+    if (!added || !added->is_normalized) {
+        return tg_tokenizer_token(z, id, length);
+    }
+    *length = added->normalized_length;
+    return added->normalized;
 }
 
 int32_t tg_tokenizer_end_of_text(const tg_tokenizer *z)

@@ -1,9 +1,16 @@
-/* tokenizer (private): the tables of a byte-pair encoding.
+/* tokenizer (private): how a text becomes ids, and back.
  *
+ * Stages. A text goes through a list of stages: a search for added tokens, normalizers, a second search, and
+ * pre-tokenizers. Each gets a piece of text, and hands pieces to the next one. The last pieces are the words, which the
+ * model makes ids of: a byte-pair encoding, over bytes or over characters, or WordPiece. An edited text is a copy with
+ * the place of each byte in the text of the caller, so every id has its place there.
+ *
+ * Tables of the model.
  *   bytes, begin[]   token i is bytes[begin[i] .. begin[i + 1])
  *   merges[]         merge r joins the tokens .left and .right into the token .result; r is its rank
  *   slots            from (left, right) to r: a hash table with open addressing
- *   added[]          the added tokens, which are found in a text before it is split, ascending by id; no merge has one
+ *   names            from the bytes of a token to its id: a hash table with open addressing
+ *   added[]          the added tokens, which are found in a text before it is split, ascending by id
  */
 #ifndef TG_TEXT_TOKENIZER_H
 #define TG_TEXT_TOKENIZER_H
@@ -11,7 +18,7 @@
 #include <tapegrad/tokenizer.h>
 
 #include <tapegrad/extend.h>
-#include "text/pretoken.h"
+#include "text/pattern.h"
 
 /* Fibonacci hashing of a pair of ids (Knuth, volume 3, 6.4), for a table whose number of slots is a power of two. */
 static inline size_t tg_hash_pair(int32_t left, int32_t right)
@@ -23,17 +30,195 @@ static inline size_t tg_hash_pair(int32_t left, int32_t right)
 #define TG_BYTES 256
 #define TG_END_OF_TEXT "<|endoftext|>"
 
+/* ---- pieces of text ---- */
+
+/* The bytes of the caller's text that a byte stands for. */
+typedef struct tg_place {
+    uint32_t begin, end;
+} tg_place;
+
+typedef struct tg_view {
+    const char *text;
+    size_t length;
+    const tg_place *places; /* of each byte; NULL: the text is the caller's own */
+    size_t at;              /* of text[0] in the caller's text, without places */
+} tg_view;
+
+/* The searches of a text for added tokens, one after the other: first for those that are not normalized. */
+#define TG_SEARCHES 2
+
+static inline tg_view tg_view_part(const tg_view *v, size_t begin, size_t end)
+{
+    return (tg_view){v->text + begin, end - begin, v->places ? v->places + begin : NULL, v->at + begin};
+}
+
+/* Returns the place of the bytes [begin,end) of a text, which are not empty: that of whole characters. */
+tg_place tg_view_place(const tg_view *view, size_t begin, size_t end);
+
+/* A text that is being written, with places. */
+typedef struct tg_edit {
+    char *bytes;
+    tg_place *places;
+    size_t count, byte_capacity, place_capacity;
+    bool failed; /* memory is exhausted */
+} tg_edit;
+
+void tg_edit_put(tg_edit *edit, const char *bytes, size_t length, tg_place place);
+
+/* Adds a part of a text with its places. */
+void tg_edit_copy(tg_edit *edit, const tg_view *view, size_t begin, size_t end);
+void tg_edit_free(tg_edit *edit);
+
+/* ---- stages ---- */
+
+struct tg_pipeline;
+struct tg_stage;
+
+/* A kind of stage: a row of the table in stages.c, normalize.c, added_tokens.c or decode.c. */
+typedef struct tg_stage_kind {
+    const char *name;     /* in tokenizer.json */
+    const char *required; /* the names of its members, each with a space behind it */
+    const char *optional;
+    /* hands pieces to the next stage */
+    bool (*run)(struct tg_pipeline *walk, size_t stage, const tg_view *view);
+    const char *pattern; /* what it splits by, if it has no member for it */
+    int behavior;        /* the same */
+    /* adds what a token becomes, of which `is_first` says whether it is the first one of a text */
+    bool (*decode)(const struct tg_stage *stage, tg_matcher *matcher, const char *text, size_t length, bool is_first,
+                   tg_text_buffer *out, tg_error *error);
+} tg_stage_kind;
+
+/* What a Split does with what its pattern finds. */
+typedef enum tg_behavior { TG_REMOVED, TG_ISOLATED, TG_WITH_PREVIOUS, TG_WITH_NEXT, TG_CONTIGUOUS } tg_behavior;
+
+/* Where a Metaspace adds a first space. */
+typedef enum tg_scheme { TG_ALWAYS, TG_FIRST, TG_NEVER } tg_scheme;
+
+/* A stage, with the members of all kinds. */
+typedef struct tg_stage {
+    const tg_stage_kind *kind;
+    char *text;    /* the pattern */
+    char *content; /* what is put in its place, or before, or removed; the prefix of WordPiece */
+    bool is_literal, is_inverted, adds_prefix_space, uses_regex, individual_digits, splits, trims_offsets;
+    bool cleans, separates_chinese, strips_accents, has_strips_accents, lowers, cleans_up;
+    int behavior, scheme;
+    int64_t start, stop;
+    int32_t *ids; /* of a template: -1 is the text */
+    size_t id_count;
+    tg_pattern *pattern;
+} tg_stage;
+
+/* The lists of stages of a tokenizer.json. */
+typedef enum tg_list { TG_NORMALIZERS, TG_PRE_TOKENIZERS, TG_POST_PROCESSORS, TG_DECODERS, TG_LISTS } tg_list;
+
+#define TG_MOST_STAGES 24
+
+typedef struct tg_stages {
+    tg_stage stages[TG_MOST_STAGES];
+    size_t count;
+} tg_stages;
+
+/* The truncation and the padding of a tokenizer.json. */
+typedef struct tg_limits {
+    int64_t most, fill, multiple; /* 0: none */
+    int64_t pad;
+    bool cuts_left, pads_left;
+} tg_limits;
+
+/* The members of tokenizer.json that are kept as they were read, to be written again. The first ones are lists. */
+typedef enum tg_setting { TG_PADDING = TG_LISTS, TG_TRUNCATION, TG_SETTINGS } tg_setting;
+
+/* A text on its way through the stages of a tokenizer. */
+typedef struct tg_pipeline {
+    const struct tg_tokenizer *z;
+    const char *call; /* for messages */
+    bool special;     /* whether special tokens become their ids */
+    tg_matcher matcher;
+    tg_edit edits[2 * TG_MOST_STAGES + TG_SEARCHES]; /* of each step */
+    tg_edit spare;
+    /* receive the words, and the added tokens; false after an error */
+    bool (*on_word)(void *context, const tg_view *word, tg_error *error);
+    bool (*on_token)(void *context, const tg_view *token, int32_t id, tg_error *error);
+    void *context;
+    tg_error *error;
+} tg_pipeline;
+
+/* Why a normalizer may be unknown. */
+#ifdef TG_HAVE_UTF8PROC
+#define TG_WITHOUT_UTF8PROC ""
+#else
+#define TG_WITHOUT_UTF8PROC "; this build has no utf8proc, which most normalizers need"
+#endif
+
+/* Sends a text of UTF-8 through all stages. */
+bool tg_pipeline_text(tg_pipeline *walk, const char *text, size_t length);
+
+/* Hands a piece to the next stage. */
+bool tg_pipeline_next(tg_pipeline *walk, size_t stage, const tg_view *view);
+
+/* Hands the edited text to the next stage. */
+bool tg_pipeline_edited(tg_pipeline *walk, size_t stage, const tg_edit *edit);
+
+/* Frees the memory of the walk. */
+void tg_pipeline_free(tg_pipeline *walk);
+
+/* Returns the kind of a name, or NULL. */
+const tg_stage_kind *tg_normalizer_kind(const char *name);
+const tg_stage_kind *tg_pre_tokenizer_kind(const char *name);
+const tg_stage_kind *tg_post_processor_kind(const char *name);
+const tg_stage_kind *tg_decoder_kind(const char *name);
+
+/* Compiles the patterns of stages that have been read. FORMAT, or MEMORY. */
+bool tg_stages_prepare(tg_stages *stages, tg_error *error);
+void tg_stages_free(tg_stages *stages);
+
+/* Returns whether texts are split into bytes: the last pre-tokenizer is a ByteLevel. */
+bool tg_stages_have_bytes(const tg_stages *pre_tokenizers);
+
+/* Returns where a text may be cut. */
+tg_cuts tg_tokenizer_cuts(const struct tg_tokenizer *tokenizer);
+
+/* Returns whether a text may be cut before the byte at `at` > 0: the words of both parts are those of the text. False
+ * if that is not sure. The text may have bytes that are not UTF-8. */
+bool tg_pipeline_can_cut(tg_pipeline *walk, const char *text, size_t length, size_t at);
+
+/* ---- the model ---- */
+
+typedef enum tg_model_kind { TG_MODEL_BYTES, TG_MODEL_CHARACTERS, TG_MODEL_WORD_PIECE } tg_model_kind;
+
+typedef struct tg_model {
+    tg_model_kind kind;
+    char *unknown; /* the token of what is not in the vocabulary; NULL: it is left out */
+    int32_t unknown_id;
+    bool fuses_unknown, has_byte_fallback, ignores_merges;
+    char *prefix; /* of the pieces behind the first one of a word */
+    int64_t most_characters;
+    size_t longest; /* the bytes of the longest token */
+} tg_model;
+
 /* ---- tokenizer.c ---- */
 
 typedef struct tg_merge {
     int32_t left, right, result;
 } tg_merge;
 
+/* From the bytes of tokens to ids: a hash table with open addressing. */
+typedef struct tg_names {
+    int32_t *slots; /* -1: empty */
+    size_t slot_count;
+} tg_names;
+
 /* An added token. */
 typedef struct tg_added_token {
     int32_t id;
-    bool is_special;    /* found only if the call asks for special tokens */
-    bool is_normalized; /* found in what is left between the tokens that are not */
+    bool is_special;        /* found only if the call asks for special tokens */
+    bool is_normalized;     /* found in the normalized text between the tokens that are not */
+    bool strips_left;       /* has the white space before it, too */
+    bool strips_right;      /* and behind it */
+    bool is_single_word;    /* found only if it is no part of a word */
+    bool is_in_model;       /* the model has it, too */
+    const char *normalized; /* its bytes after the normalizers, if it is normalized; set by tg_added_tokens_sort */
+    size_t normalized_length;
 } tg_added_token;
 
 /* The added tokens in the order in which they are searched; see added_tokens.c. */
@@ -43,16 +228,29 @@ typedef struct tg_added_entry {
     size_t added; /* the index in added[] */
 } tg_added_entry;
 
-/* The searches of a text for added tokens, one after the other: first for those that are not normalized. */
-#define TG_SEARCHES 2
+/* Bits of the hashes of first bytes that the tokens of a search have. */
+#define TG_SEARCH_BITS 16
+
+typedef struct tg_added_search {
+    int32_t entry_of[TG_BYTES + 1]; /* the first entry whose first byte is this one or larger */
+    size_t shortest;                /* the bytes of a hash */
+    uint64_t hashes[(1 << TG_SEARCH_BITS) / 64];
+} tg_added_search;
 
 struct tg_tokenizer {
-    tg_pretokenizer *words;
+    tg_stages lists[TG_LISTS];
+    char *settings[TG_SETTINGS]; /* JSON; NULL: null */
+    tg_limits limits;
+    tg_stage search_stages[TG_SEARCHES];
+    const tg_stage *steps[2 * TG_MOST_STAGES + TG_SEARCHES]; /* of a walk */
+    size_t step_count;
+    tg_model model;
     char *bytes;
     size_t byte_capacity;
     size_t *begin; /* token_count + 1 offsets */
     size_t begin_capacity;
     int32_t token_count;
+    tg_names names;
     tg_merge *merges;
     size_t merge_count, merge_capacity;
     int32_t *slots;    /* -1: empty */
@@ -60,11 +258,15 @@ struct tg_tokenizer {
     tg_added_token *added;
     size_t added_count, added_capacity;
     tg_added_entry *entries;
-    int32_t entry_of[TG_SEARCHES]
-                    [TG_BYTES + 1]; /* the first entry of a search whose first byte is this one or larger */
+    tg_added_search *searches;
+    tg_text_buffer normalized; /* the bytes of normalized tokens */
+    tg_pattern *word_character;
     size_t longest_added;
     int32_t end_of_text; /* -1: none */
     int32_t id_of_byte[TG_BYTES];
+    tg_text_buffer shown; /* what the tokens are decoded to, unless it is their bytes */
+    size_t *shown_begin;
+    struct tg_encoder *encoder; /* of tg_tokenizer_encode */
 };
 
 /* Returns a tokenizer without tokens. NULL with the error set. */
@@ -74,8 +276,15 @@ tg_tokenizer *tg_tokenizer_make(tg_error *error);
  * do. */
 bool tg_tokenizer_reserve(tg_tokenizer *tokenizer, size_t tokens, size_t bytes, size_t merges);
 
-/* Adds a token, whose id is the next one: the bytes a followed by the bytes b. They may be those of other tokens. */
+/* Adds a token, whose id is the next one: the bytes a followed by the bytes b. They may be those of other tokens, or
+ * none for an id that no token has. */
 bool tg_tokenizer_add_token(tg_tokenizer *tokenizer, const char *a, size_t a_length, const char *b, size_t b_length);
+
+/* Returns the bytes of a token as the model has them. NULL for an id that does not exist. */
+const char *tg_tokenizer_token(const tg_tokenizer *tokenizer, int32_t id, size_t *length);
+
+/* Returns the bytes of a token as they are found in a normalized text. */
+const char *tg_tokenizer_normalized_token(const tg_tokenizer *tokenizer, int32_t id, size_t *length);
 
 /* Returns the character of a byte in vocab.bpe: a printable byte is itself. */
 unsigned tg_character_of_byte(unsigned byte);
@@ -92,8 +301,8 @@ bool tg_tokenizer_add_merged_token(tg_tokenizer *tokenizer, int32_t left, int32_
 /* Marks a token as an added one. Ids must be ascending. */
 bool tg_tokenizer_mark_added(tg_tokenizer *tokenizer, tg_added_token token);
 
-/* Adds <|endoftext|> as a special token. */
-bool tg_tokenizer_add_end_of_text(tg_tokenizer *tokenizer);
+/* Adds a special token at the end. */
+bool tg_tokenizer_add_special(tg_tokenizer *tokenizer, const char *text);
 
 /* Returns the added token with this id, or NULL. */
 const tg_added_token *tg_tokenizer_added(const tg_tokenizer *tokenizer, int32_t id);
@@ -101,10 +310,33 @@ const tg_added_token *tg_tokenizer_added(const tg_tokenizer *tokenizer, int32_t 
 /* Returns the rank of a pair, or -1. */
 int64_t tg_tokenizer_rank(const tg_tokenizer *tokenizer, int32_t left, int32_t right);
 
+/* Reserves memory for `tokens` names. */
+bool tg_names_reserve(tg_names *names, size_t tokens);
+
+/* Returns the id of a token in the table, or -1. */
+int32_t tg_names_find(const tg_names *names, const tg_tokenizer *tokenizer, const char *bytes, size_t length);
+
+/* Adds a token to the table. If it has the bytes of another one, returns the id of that one, else `id`. */
+int32_t tg_names_add(tg_names *names, const tg_tokenizer *tokenizer, int32_t id);
+
+/* Compiles the stages, and finds the kind of a byte-pair encoding. FORMAT, or MEMORY. */
+bool tg_tokenizer_prepare(tg_tokenizer *tokenizer, const char *call, const char *path, tg_error *error);
+
+/* Makes the stages of a text that is split by a pattern into words of bytes; NULL: as GPT-2 does. FORMAT, or MEMORY. */
+bool tg_tokenizer_use_pattern(tg_tokenizer *tokenizer, const char *pattern, const char *call, tg_error *error);
+
+/* Returns whether texts are split as GPT-2 does, and nothing else is done with them. */
+bool tg_tokenizer_is_gpt2(const tg_tokenizer *tokenizer);
+
+/* Prepares a walk. To be called when all tokens have been added. */
+bool tg_tokenizer_finish(tg_tokenizer *tokenizer, tg_error *error);
+
 /* ---- added_tokens.c ---- */
 
-/* Prepares the search for added tokens. To be called when all tokens have been added. */
-bool tg_added_tokens_sort(tg_tokenizer *tokenizer);
+extern const tg_stage_kind tg_search_kind;
+
+/* Prepares the search for added tokens. */
+bool tg_added_tokens_sort(tg_tokenizer *tokenizer, tg_error *error);
 
 /* Returns the longest added token of a search that `text` begins with, or NULL. */
 const tg_added_entry *tg_added_tokens_find(const tg_tokenizer *tokenizer, int search, const char *text, size_t length);
@@ -114,31 +346,34 @@ const tg_added_entry *tg_added_tokens_find(const tg_tokenizer *tokenizer, int se
 /* The word that is being merged, as a linked list of symbols; the heap of pairs; and the output. Begins as zeros. */
 typedef struct tg_encoder {
     int32_t *symbol, *next, *previous; /* symbol -1: merged with the previous symbol */
-    size_t symbol_capacity, next_capacity, previous_capacity;
+    uint32_t *start;                   /* the byte of the word where a symbol begins */
+    size_t symbol_capacity, next_capacity, previous_capacity, start_capacity;
     struct tg_candidate *heap;
     size_t heap_count, heap_capacity;
+    char *name; /* a piece of a word behind the prefix of such pieces */
+    size_t name_capacity;
     int32_t *ids;
     size_t id_count, id_capacity;
+    bool has_places; /* whether the places of ids are wanted */
+    tg_place *places;
+    size_t place_capacity;
+    tg_pipeline walk;
 } tg_encoder;
 
 /* Appends the ids of a word to e->ids. Only merges of a rank below `ranks` are used. Returns false when memory is
  * exhausted. */
-bool tg_encoder_word(tg_encoder *encoder, const tg_tokenizer *tokenizer, const char *word, size_t length,
-                     int64_t ranks);
-
-/* What a text is encoded with. */
-typedef struct tg_encoding {
-    const char *call; /* for messages */
-    const tg_tokenizer *z;
-    tg_pretokenizer *splits;
-    bool special; /* whether special tokens become their ids */
-} tg_encoding;
+bool tg_encoder_word(tg_encoder *encoder, const tg_tokenizer *tokenizer, const tg_view *word, int64_t ranks);
 
 /* Appends the ids of a text of UTF-8. */
-bool tg_encoder_text(tg_encoder *encoder, const tg_encoding *encoding, const char *text, size_t length,
-                     tg_error *error);
+bool tg_encoder_text(tg_encoder *encoder, const tg_tokenizer *tokenizer, const char *call, bool special,
+                     const char *text, size_t length, tg_error *error);
 
 /* Frees all but the ids. */
 void tg_encoder_free(tg_encoder *encoder);
+
+/* ---- decode.c ---- */
+
+/* Writes what the tokens are decoded to, unless it is their bytes. */
+bool tg_tokenizer_show(tg_tokenizer *tokenizer, tg_error *error);
 
 #endif

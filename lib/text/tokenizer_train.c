@@ -18,8 +18,9 @@ tg_tokenizer_train_files_config tg_tokenizer_train_files_config_default(void)
 
 /* A training, and what its progress function is told. */
 typedef struct training {
-    tg_tokenizer *z;
+    tg_tokenizer *z, *splits; /* the second one finds the words */
     tg_word_counter words;
+    const tg_tokenizer_train_files_config *config;
     tg_merge_config merges;
     bool (*on_progress)(void *context, const tg_text_progress *progress);
     void *context;
@@ -40,38 +41,65 @@ static bool on_merge(void *context, int32_t vocabulary)
     return !t->on_progress || t->on_progress(t->context, &t->progress);
 }
 
-static bool begin(training *t, const char *call, int32_t size, tg_error *error)
+/* Makes the tokenizer that finds the words between the special tokens of the config. */
+static bool begin_splits(training *t, const char *call, const tg_tokenizer_train_files_config *o, tg_error *error)
 {
-    if (size <= TG_BYTES) {
-        return tg_error_set(error, TG_ERROR_VALUE,
-                            "%s: vocabulary %d; it must be at least %d, the bytes and <|endoftext|>", call, size,
-                            TG_BYTES + 1);
+    t->splits = tg_tokenizer_make(error);
+    if (!t->splits || !tg_tokenizer_use_pattern(t->splits, o->pattern, call, error)) {
+        return false;
     }
-    t->merges = (tg_merge_config){call, size, 2, on_merge, t};
+    for (int64_t i = 0; i < o->special_count; i++) {
+        if (!o->special[i] || !o->special[i][0]) {
+            return tg_error_set(error, TG_ERROR_VALUE, "%s: special[%lld] is empty", call, (long long)i);
+        }
+        if (!tg_tokenizer_add_special(t->splits, o->special[i])) {
+            return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the special tokens", call);
+        }
+    }
+    return tg_tokenizer_finish(t->splits, error);
+}
+
+static bool begin(training *t, const char *call, int32_t size, const tg_tokenizer_train_files_config *o,
+                  tg_error *error)
+{
+    int32_t special = o->special_count > 0 && o->special_count < INT32_MAX - TG_BYTES ? (int32_t)o->special_count : 1;
+    if (size < TG_BYTES + special) {
+        return tg_error_set(error, TG_ERROR_VALUE, "%s: vocabulary %d; it must be at least %d, the bytes and %s", call,
+                            size, TG_BYTES + special, o->special_count > 0 ? "the special tokens" : TG_END_OF_TEXT);
+    }
+    t->config = o;
+    t->merges = (tg_merge_config){call, size - special, o->min_count, o->takes_greatest_pair, on_merge, t};
     t->progress.vocabulary = TG_BYTES;
     t->z = tg_tokenizer_make(error);
     return t->z &&
            (tg_tokenizer_add_bytes(t->z) ||
             tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the ids", call)) &&
-           tg_word_counter_make(&t->words, call, t->z->words, error);
+           tg_tokenizer_use_pattern(t->z, o->pattern, call, error) && begin_splits(t, call, o, error) &&
+           tg_word_counter_make(&t->words, call, t->splits, error);
 }
 
-/* Learns the merges from the words. */
+/* Learns the merges from the words, and adds the special tokens. */
 static bool learn(training *t, tg_error *error)
 {
     tg_error problem = TG_NO_ERROR;
+    const tg_tokenizer_train_files_config *o = t->config;
     if (!tg_merges_learn(t->z, &t->words, &t->merges, &problem)) {
         return problem.code == TG_OK
                    ? tg_error_set(error, TG_ERROR_STATE, "%s: on_progress has stopped the training", t->merges.call)
                    : tg_error_copy(error, &problem);
     }
-    return (tg_tokenizer_add_end_of_text(t->z) && tg_added_tokens_sort(t->z)) ||
-           tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the ids", t->merges.call);
+    bool is_good = o->special_count > 0 || tg_tokenizer_add_special(t->z, TG_END_OF_TEXT);
+    for (int64_t i = 0; is_good && i < o->special_count; i++) {
+        is_good = tg_tokenizer_add_special(t->z, o->special[i]);
+    }
+    return (is_good || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the ids", t->merges.call)) &&
+           tg_tokenizer_finish(t->z, error);
 }
 
 static tg_tokenizer *finish(training *t, bool is_trained)
 {
     tg_word_counter_free(&t->words);
+    tg_tokenizer_free(t->splits);
     if (!is_trained) {
         tg_tokenizer_free(t->z);
         return NULL;
@@ -82,14 +110,16 @@ static tg_tokenizer *finish(training *t, bool is_trained)
 static bool count_text(training *t, const char *text, size_t length, tg_error *error)
 {
     tg_piece rest = {text, length, 0, NULL, false}, pieces[TG_MOST_PIECES];
+    tg_pipeline walk = {.z = t->splits};
     bool is_good = true;
     while (is_good && rest.length > 0) {
         int count = 0;
         for (; count < tg_piece_slots() && rest.length > 0; count++) {
-            pieces[count] = tg_piece_cut(t->z->words, &rest);
+            pieces[count] = tg_piece_cut(&walk, &rest);
         }
         is_good = tg_word_counter_add(&t->words, pieces, count, error);
     }
+    tg_pipeline_free(&walk);
     return is_good;
 }
 
@@ -101,19 +131,19 @@ tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t size, 
         return NULL;
     }
     training t = {0};
-    return finish(&t, begin(&t, call, size, error) && count_text(&t, text, length, error) && learn(&t, error));
+    const tg_tokenizer_train_files_config o = tg_tokenizer_train_files_config_default();
+    return finish(&t, begin(&t, call, size, &o, error) && count_text(&t, text, length, error) && learn(&t, error));
 }
 
 /* Counts the words of all files. `bytes` has room for a piece of each thread. */
-static bool count_files(training *t, tg_piece_reader *reader, char *bytes, tg_error *error)
+static bool count_files(training *t, tg_piece_reader *reader, tg_pipeline *walk, char *bytes, tg_error *error)
 {
     tg_piece pieces[TG_MOST_PIECES];
     int found = 1;
     while (found > 0) {
         int count = 0;
-        while (count < tg_piece_slots() &&
-               (found = tg_piece_read(reader, t->z->words, bytes + (size_t)count * TG_PIECE_BYTES, &pieces[count],
-                                      error)) > 0) {
+        while (count < tg_piece_slots() && (found = tg_piece_read(reader, walk, bytes + (size_t)count * TG_PIECE_BYTES,
+                                                                  &pieces[count], error)) > 0) {
             count++;
         }
         if (found < 0 || !tg_word_counter_add(&t->words, pieces, count, error)) {
@@ -132,8 +162,10 @@ static bool count_paths(training *t, tg_piece_reader *reader, tg_error *error)
 {
     t->progress.all_bytes = (int64_t)reader->total;
     char *bytes = tg_alloc((uint64_t)tg_piece_slots(), TG_PIECE_BYTES);
+    tg_pipeline walk = {.z = t->splits};
     bool is_good = (bytes || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", reader->call)) &&
-                   count_files(t, reader, bytes, error);
+                   count_files(t, reader, &walk, bytes, error);
+    tg_pipeline_free(&walk);
     tg_free(bytes);
     return is_good;
 }
@@ -150,11 +182,14 @@ tg_tokenizer *tg_tokenizer_train_files(const char *const *paths, int64_t count, 
         tg_error_set(error, TG_ERROR_VALUE, "%s: min_count %lld; it must be at least 1", call, (long long)o.min_count);
         return NULL;
     }
+    if (!tg_config_check_list(call, "special", o.special, "special_count", o.special_count, error)) {
+        return NULL;
+    }
     training t = {.on_progress = o.on_progress, .context = o.context};
-    tg_piece_reader reader;
-    bool is_trained = tg_piece_reader_begin(&reader, call, paths, count, NULL, error) && begin(&t, call, size, error);
-    t.merges.min_count = o.min_count;
-    is_trained = is_trained && count_paths(&t, &reader, error) && learn(&t, error);
+    tg_piece_reader reader = {.file.descriptor = -1};
+    bool is_trained = begin(&t, call, size, &o, error) &&
+                      tg_piece_reader_begin(&reader, call, paths, count, o.special ? t.splits : NULL, error) &&
+                      count_paths(&t, &reader, error) && learn(&t, error);
     tg_piece_reader_end(&reader);
     return finish(&t, is_trained);
 }

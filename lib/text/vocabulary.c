@@ -58,45 +58,15 @@ size_t tg_vocabulary_decode(const char *text, size_t length, char *out)
 
 bool tg_vocabulary_index(tg_vocabulary *v, size_t tokens)
 {
-    bool is_new;
     v->name = tg_alloc(v->length + 1, 1);
-    return (v->name && tg_slots_reserve(&v->slots, &v->slot_count, tokens, &is_new)) || tg_vocabulary_out_of_memory(v);
-}
-
-static size_t slot_of(const tg_vocabulary *v, const char *bytes, size_t length)
-{
-    size_t slot = tg_hash_bytes(bytes, length) & (v->slot_count - 1);
-    for (; v->slots[slot] >= 0; slot = (slot + 1) & (v->slot_count - 1)) {
-        size_t other;
-        const char *name = tg_tokenizer_bytes(v->z, v->slots[slot], &other);
-        if (other == length && memcmp(name, bytes, length) == 0) {
-            break;
-        }
-    }
-    return slot;
-}
-
-int32_t tg_vocabulary_find(const tg_vocabulary *v, const char *bytes, size_t length)
-{
-    return v->slots[slot_of(v, bytes, length)];
-}
-
-int32_t tg_vocabulary_add(tg_vocabulary *v, int32_t id)
-{
-    size_t length;
-    const char *bytes = tg_tokenizer_bytes(v->z, id, &length);
-    size_t slot = slot_of(v, bytes, length);
-    if (v->slots[slot] < 0) {
-        v->slots[slot] = id;
-    }
-    return v->slots[slot];
+    return (v->name && tg_names_reserve(&v->z->names, tokens)) || tg_vocabulary_out_of_memory(v);
 }
 
 int tg_vocabulary_find_bytes(tg_vocabulary *v)
 {
     for (int byte = 0; byte < TG_BYTES; byte++) {
         char one = (char)byte;
-        v->z->id_of_byte[byte] = tg_vocabulary_find(v, &one, 1);
+        v->z->id_of_byte[byte] = tg_names_find(&v->z->names, v->z, &one, 1);
         if (v->z->id_of_byte[byte] < 0) {
             return byte;
         }
@@ -111,8 +81,13 @@ bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length,
     size_t used = 0;
     for (int i = 0; i < 2; i++) {
         const char *text = i ? right : left;
-        size_t length = i ? right_length : left_length, count = tg_vocabulary_decode(text, length, v->name + used);
-        ids[i] = count == 0 || count == SIZE_MAX ? -1 : tg_vocabulary_find(v, v->name + used, count);
+        size_t length = i ? right_length : left_length, count = length;
+        if (v->z->model.kind == TG_MODEL_BYTES) {
+            count = tg_vocabulary_decode(text, length, v->name + used);
+        } else {
+            memcpy(v->name + used, text, length);
+        }
+        ids[i] = count == 0 || count == SIZE_MAX ? -1 : tg_names_find(&v->z->names, v->z, v->name + used, count);
         if (ids[i] < 0) {
             return tg_error_set(problem, TG_ERROR_FORMAT, "the token \"%.*s\" is %s", tg_cut_bytes(text, length, 60),
                                 text, has_ids ? "not in the vocabulary" : "neither a byte nor an earlier merge");
@@ -123,7 +98,7 @@ bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length,
         return tg_error_set(problem, TG_ERROR_FORMAT, "the merge of \"%.*s\" and \"%.*s\" was given before",
                             tg_cut_bytes(left, left_length, 60), left, tg_cut_bytes(right, right_length, 60), right);
     }
-    int32_t result = has_ids ? tg_vocabulary_find(v, v->name, used) : 0;
+    int32_t result = has_ids ? tg_names_find(&v->z->names, v->z, v->name, used) : 0;
     if (result < 0) {
         return tg_error_set(problem, TG_ERROR_FORMAT,
                             "the merge of \"%.*s\" and \"%.*s\" gives a token that is not in the vocabulary",
@@ -135,7 +110,8 @@ bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length,
         return tg_error_set(problem, TG_ERROR_MEMORY, "out of memory");
     }
     if (!has_ids) {
-        tg_vocabulary_add(v, v->z->token_count - 1); /* of two tokens with the same bytes the first is used */
+        tg_names_add(&v->z->names, v->z,
+                     v->z->token_count - 1); /* of two tokens with the same bytes the first is used */
     }
     return true;
 }
@@ -186,35 +162,43 @@ static bool read_with_ids(tg_vocabulary *v, const char *path)
     return is_read;
 }
 
-static bool read_text(tg_vocabulary *v, const char *ids)
+static bool read_text(tg_vocabulary *v, const tg_tokenizer_open_config *config)
 {
+    bool is_others = config->pattern || config->special_count > 0;
     if (v->length == 0) {
         return tg_error_set(v->error, TG_ERROR_FORMAT, "%s: '%s' is empty", v->call, v->path);
     }
     if (!check_begin(v, v->path, v->text)) {
         return false;
     }
-    if (ids) {
-        return is_json(v->text) ? tg_vocabulary_fail(v, 1, "a JSON file; the config's ids belong to a file of merges")
-                                : read_with_ids(v, ids);
+    if (is_json(v->text)) {
+        return config->ids || is_others
+                   ? tg_vocabulary_fail(v, 1,
+                                        "a JSON file; the config's ids, pattern and special tokens belong to others")
+                   : tg_vocabulary_read_json(v);
     }
-    return is_json(v->text)                   ? tg_vocabulary_read_json(v)
-           : tg_vocabulary_is_merges(v->text) ? tg_vocabulary_read_merges(v, false)
-                                              : tg_vocabulary_read_ranks(v);
+    if (!tg_tokenizer_use_pattern(v->z, config->pattern, v->call, v->error)) {
+        return false;
+    }
+    if (config->ids || tg_vocabulary_is_merges(v->text)) {
+        return config->special_count > 0 ? tg_vocabulary_fail(v, 1, "a file of merges; it has no other special tokens")
+               : config->ids             ? read_with_ids(v, config->ids)
+                                         : tg_vocabulary_read_merges(v, false);
+    }
+    return tg_vocabulary_read_ranks(v, config);
 }
 
 /* Takes the text. */
-static tg_tokenizer *open_text(const char *call, const char *path, char *text, size_t length, const char *ids,
-                               tg_error *error)
+static tg_tokenizer *open_text(const char *call, const char *path, char *text, size_t length,
+                               const tg_tokenizer_open_config *config, tg_error *error)
 {
     tg_vocabulary v = {.call = call, .path = path, .text = text, .length = length, .error = error};
     v.z = text ? tg_tokenizer_make(error) : NULL;
-    bool is_read = v.z && read_text(&v, ids) && (tg_added_tokens_sort(v.z) || tg_vocabulary_out_of_memory(&v));
+    bool is_read = v.z && read_text(&v, config) && tg_tokenizer_finish(v.z, error);
     if (!is_read) {
         tg_tokenizer_free(v.z);
         v.z = NULL;
     }
-    tg_free(v.slots);
     tg_free(v.name);
     tg_free(text);
     return v.z;
@@ -239,14 +223,15 @@ tg_tokenizer *tg_tokenizer_new_from_text(const char *text, size_t length, tg_err
     }
     memcpy(copy, text, length);
     copy[length] = '\0';
-    return open_text(call, "text", copy, length, NULL, error);
+    const tg_tokenizer_open_config config = tg_tokenizer_open_config_default();
+    return open_text(call, "text", copy, length, &config, error);
 }
 
-static tg_tokenizer *open_file(const char *path, const char *ids, tg_error *error)
+static tg_tokenizer *open_file(const char *path, const tg_tokenizer_open_config *config, tg_error *error)
 {
     size_t length = 0;
     char *text = read_file(path, &length, error);
-    return text ? open_text("tokenizer_open", path, text, length, ids, error) : NULL;
+    return text ? open_text("tokenizer_open", path, text, length, config, error) : NULL;
 }
 
 /* Returns whether the folder has a file, and writes its path to `path`, which is large enough. */
@@ -257,21 +242,23 @@ static bool has_file(const char *folder, const char *name, char *path)
 }
 
 /* Opens the vocabulary of a folder of transformers, or of OpenAI's GPT-2. */
-static tg_tokenizer *open_folder(const char *folder, const char *ids, tg_error *error)
+static tg_tokenizer *open_folder(const char *folder, const tg_tokenizer_open_config *config, tg_error *error)
 {
+    tg_tokenizer_open_config inside = *config;
     static const char *const pairs[][2] = {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}};
     size_t size = strlen(folder) + sizeof "/tokenizer.json";
     char *path = tg_alloc(2, size), *ids_path = path ? path + size : NULL;
     tg_tokenizer *tokenizer = NULL;
     if (!path) {
         tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_open: out of memory");
-    } else if (ids) {
+    } else if (config->ids) {
         tg_error_set(error, TG_ERROR_VALUE, "tokenizer_open: '%s' is a folder; the config's ids must be NULL", folder);
     } else if (has_file(folder, "tokenizer.json", path)) {
-        tokenizer = open_file(path, NULL, error);
+        tokenizer = open_file(path, config, error);
     } else if ((has_file(folder, pairs[0][0], ids_path) && has_file(folder, pairs[0][1], path)) ||
                (has_file(folder, pairs[1][0], ids_path) && has_file(folder, pairs[1][1], path))) {
-        tokenizer = open_file(path, ids_path, error);
+        inside.ids = ids_path;
+        tokenizer = open_file(path, &inside, error);
     } else {
         tg_error_set(error, TG_ERROR_FILE,
                      "tokenizer_open: the folder '%s' has neither tokenizer.json nor vocab.json and merges.txt",
@@ -286,7 +273,10 @@ tg_tokenizer *tg_tokenizer_open(const char *path, const tg_tokenizer_open_config
     if (!tg_config_check("tokenizer_open", config, mark, error)) {
         return NULL;
     }
-    const char *ids = config ? config->ids : NULL;
+    const tg_tokenizer_open_config o = config ? *config : tg_tokenizer_open_config_default();
+    if (!tg_config_check_list("tokenizer_open", "special", o.special, "special_count", o.special_count, error)) {
+        return NULL;
+    }
     bool is_folder = path && tg_system_status(path).kind == TG_PATH_FOLDER;
-    return is_folder ? open_folder(path, ids, error) : open_file(path, ids, error);
+    return is_folder ? open_folder(path, &o, error) : open_file(path, &o, error);
 }

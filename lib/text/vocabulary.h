@@ -29,8 +29,6 @@ typedef struct tg_vocabulary {
     char *text;
     size_t length;
     tg_tokenizer *z;
-    int32_t *slots; /* from bytes to ids: a hash table with open addressing; -1: empty */
-    size_t slot_count;
     char *name; /* a buffer for the bytes of a merge */
     tg_error *error;
 } tg_vocabulary;
@@ -50,14 +48,8 @@ size_t tg_vocabulary_decode(const char *text, size_t length, char *out);
 
 /* ---- tokens by their bytes ---- */
 
-/* Creates the table for `tokens` tokens. False with the error set. */
+/* Makes room for the names of `tokens` tokens. False with the error set. */
 bool tg_vocabulary_index(tg_vocabulary *v, size_t tokens);
-
-/* Returns the id of a token in the table, or -1. */
-int32_t tg_vocabulary_find(const tg_vocabulary *v, const char *bytes, size_t length);
-
-/* Adds a token to the table. If it has the bytes of another one, returns the id of that one, else `id`. */
-int32_t tg_vocabulary_add(tg_vocabulary *v, int32_t id);
 
 /* Sets the ids of the 256 bytes. Returns the first byte that is no token, or -1. */
 int tg_vocabulary_find_bytes(tg_vocabulary *v);
@@ -75,7 +67,7 @@ bool tg_vocabulary_is_merges(const char *text);
 
 /* With `has_ids` the tokens exist already. */
 bool tg_vocabulary_read_merges(tg_vocabulary *v, bool has_ids);
-bool tg_vocabulary_read_ranks(tg_vocabulary *v);
+bool tg_vocabulary_read_ranks(tg_vocabulary *v, const tg_tokenizer_open_config *config);
 bool tg_vocabulary_read_json(tg_vocabulary *v);
 
 /* Reads encoder.json, whose text is in `ids`. */

@@ -1,11 +1,11 @@
 /* vocabulary_json: reads tokenizer.json of Hugging Face's tokenizers, and GPT-2's encoder.json.
  *
  * encoder.json is {"token": id, ...}. tokenizer.json has the same object as model.vocab, beside the merges, the added
- * tokens, and how a text is split before it is encoded. Only GPT-2's way to split is known here, so each member that
- * would give other ids is refused by its name.
+ * tokens, and how a text is split before it is encoded.
  *
  * The members may have any order. So the positions of all strings are collected first, in lists of 8 bytes per string.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include <tapegrad/extend.h>
@@ -69,7 +69,7 @@ static const tg_listed_token *token_of(const tg_vocabulary_lists *lists, int32_t
 }
 
 /* Sorts one list into `sorted`, whose size is `most`. */
-static bool sort(tg_json *j, const tg_vocabulary_lists *lists, bool is_added, size_t most, sorted_tokens *sorted)
+static bool sort(tg_json *j, tg_vocabulary_lists *lists, bool is_added, size_t most, sorted_tokens *sorted)
 {
     const tg_token_list *list = is_added ? &lists->added : &lists->tokens;
     for (size_t i = 0; i < list->count; i++) {
@@ -89,25 +89,74 @@ static bool sort(tg_json *j, const tg_vocabulary_lists *lists, bool is_added, si
             return tg_json_fail(j, t->at, "the id %d of \"%.*s\" is also that of \"%.*s\"", t->id,
                                 TG_CUT(text_at(j, t->at), 60), TG_CUT(name, 60));
         }
+        lists->flags[-2 - other].is_in_model = true;
     }
     return true;
 }
 
-/* Adds token `id`, and to the table unless it is an added one. */
-static bool add_token(tg_vocabulary *v, tg_json *j, int32_t id, const tg_listed_token *t, bool is_added)
+/* Returns whether the characters of a token are those of its bytes. */
+static bool is_own_bytes(const char *text, size_t length)
+{
+    bool is_own = true;
+    for (size_t i = 0; i < length; i++) {
+        is_own &= text[i] > ' ' && text[i] < 127;
+    }
+    return is_own;
+}
+
+/* Adds token `id`, and its name unless it is an added token that the model does not have. `flags` is that of an added
+ * one. */
+static bool add_token(tg_vocabulary *v, tg_json *j, int32_t id, const tg_listed_token *t, const tg_added_token *flags)
 {
     char *text = j->text + t->at + 1;
-    size_t length = strlen(text), count = is_added ? length : tg_vocabulary_decode(text, length, text);
+    bool has_bytes = v->z->model.kind == TG_MODEL_BYTES;
+    size_t length = strlen(text), count = flags || !has_bytes ? length : tg_vocabulary_decode(text, length, text);
     if (count == SIZE_MAX) {
         return tg_json_fail(j, t->at, "the token \"%.*s\" has a character that is not that of a byte",
                             TG_CUT(text, 60));
     }
-    tg_added_token added = {id, t->is_special, t->is_normalized};
-    if (!tg_tokenizer_add_token(v->z, text, count, NULL, 0) || (is_added && !tg_tokenizer_mark_added(v->z, added))) {
+    if (!tg_tokenizer_add_token(v->z, text, count, NULL, 0) || (flags && !tg_tokenizer_mark_added(v->z, *flags))) {
         return fail_out_of_memory(j);
     }
-    int32_t same = is_added ? id : tg_vocabulary_add(v, id);
+    bool is_named = !flags || (flags->is_in_model && (!has_bytes || is_own_bytes(text, length)));
+    int32_t same = is_named ? tg_names_add(&v->z->names, v->z, id) : id;
     return same == id || tg_json_fail(j, t->at, "the token of id %d is also that of id %d", id, same);
+}
+
+/* Checks the ids of templates. */
+static bool check_templates(const tg_vocabulary *v, tg_json *j)
+{
+    const tg_stages *list = &v->z->lists[TG_POST_PROCESSORS];
+    for (size_t i = 0; i < list->count; i++) {
+        for (size_t k = 0; k < list->stages[i].id_count; k++) {
+            if (list->stages[i].ids[k] >= v->z->token_count) {
+                return tg_json_fail(j, 0, "the template has the id %d; the ids are 0 to %d", list->stages[i].ids[k],
+                                    v->z->token_count - 1);
+            }
+        }
+    }
+    return true;
+}
+
+/* Finds the tokens of bytes, and that of what is unknown. */
+static bool find_special(tg_vocabulary *v, tg_json *j)
+{
+    tg_model *m = &v->z->model;
+    int missing = 0;
+    for (int byte = 0; byte < TG_BYTES && m->kind == TG_MODEL_CHARACTERS; byte++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
+        v->z->id_of_byte[byte] = tg_names_find(&v->z->names, v->z, name, 6);
+        missing += v->z->id_of_byte[byte] < 0;
+    }
+    if (m->kind == TG_MODEL_BYTES && (missing = tg_vocabulary_find_bytes(v)) >= 0) {
+        return tg_json_fail(j, 0, "no token is the byte 0x%02x; all 256 bytes must be tokens", (unsigned)missing);
+    }
+    m->unknown_id = m->unknown && m->kind != TG_MODEL_BYTES
+                        ? tg_names_find(&v->z->names, v->z, m->unknown, strlen(m->unknown))
+                        : -1;
+    return !m->unknown || m->kind == TG_MODEL_BYTES || m->unknown_id >= 0 ||
+           tg_json_fail(j, 0, "the unk_token \"%.*s\" is not in the vocabulary", TG_CUT(m->unknown, 60));
 }
 
 static bool add_sorted(tg_vocabulary *v, tg_json *j, const tg_vocabulary_lists *lists, const sorted_tokens *sorted)
@@ -122,15 +171,14 @@ static bool add_sorted(tg_vocabulary *v, tg_json *j, const tg_vocabulary_lists *
             return tg_json_fail(j, 0, "no token has the id %zu; the ids of %zu tokens are 0 to %zu", id, sorted->count,
                                 sorted->count - 1);
         }
-        if (!add_token(v, j, (int32_t)id, token_of(lists, index), index < 0)) {
+        if (!add_token(v, j, (int32_t)id, token_of(lists, index), index < 0 ? &lists->flags[-2 - index] : NULL)) {
             return false;
         }
     }
-    int byte = tg_vocabulary_find_bytes(v);
-    return byte < 0 || tg_json_fail(j, 0, "no token is the byte 0x%02x; all 256 bytes must be tokens", (unsigned)byte);
+    return find_special(v, j) && check_templates(v, j);
 }
 
-bool tg_vocabulary_add_tokens(tg_vocabulary *v, tg_json *j, const tg_vocabulary_lists *lists)
+bool tg_vocabulary_add_tokens(tg_vocabulary *v, tg_json *j, tg_vocabulary_lists *lists)
 {
     size_t most = lists->tokens.count + lists->added.count;
     sorted_tokens sorted = {tg_alloc(most + 1, sizeof *sorted.of_id), 0};
@@ -165,15 +213,31 @@ static void free_lists(tg_vocabulary_lists *lists)
     tg_free(lists->tokens.tokens);
     tg_free(lists->added.tokens);
     tg_free(lists->merges.tokens);
+    tg_free(lists->flags);
 }
 
 /* ---- files ---- */
 
+/* Refuses a decoder of bytes for tokens of characters, and the other way round. */
+static bool check_decoder(const tg_vocabulary *v)
+{
+    const tg_stages *decoders = &v->z->lists[TG_DECODERS];
+    bool has_bytes = v->z->model.kind == TG_MODEL_BYTES, is_good = true;
+    for (size_t i = 0; i < decoders->count; i++) {
+        is_good = is_good && (strcmp(decoders->stages[i].kind->name, "ByteLevel") == 0) == has_bytes;
+    }
+    return is_good ||
+           tg_error_set(v->error, TG_ERROR_FORMAT,
+                        "%s: '%s': the decoder must be %s, as the pre_tokenizer %s a ByteLevel", v->call, v->path,
+                        has_bytes ? "null or a ByteLevel" : "no ByteLevel", has_bytes ? "has" : "has not");
+}
+
 bool tg_vocabulary_read_json(tg_vocabulary *v)
 {
     tg_json j = {.call = v->call, .path = v->path, .text = v->text, .length = v->length, .error = v->error};
-    tg_vocabulary_lists lists = {{NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
-    bool is_read = tg_json_check_utf8(&j) && tg_tokenizer_json_read(&j, &lists) && tg_json_end(&j) &&
+    tg_vocabulary_lists lists = {0};
+    bool is_read = tg_json_check_utf8(&j) && tg_tokenizer_json_read(v, &j, &lists) && tg_json_end(&j) &&
+                   tg_tokenizer_prepare(v->z, v->call, v->path, v->error) && check_decoder(v) &&
                    tg_vocabulary_add_tokens(v, &j, &lists) && add_merges(v, &j, &lists.merges);
     free_lists(&lists);
     return is_read;
@@ -181,14 +245,16 @@ bool tg_vocabulary_read_json(tg_vocabulary *v)
 
 bool tg_vocabulary_read_ids(tg_vocabulary *v, tg_json *j)
 {
-    tg_vocabulary_lists lists = {{NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
+    tg_vocabulary_lists lists = {0};
     bool is_read = tg_json_check_utf8(j) && tg_token_list_read(j, &lists.tokens) && tg_json_end(j);
     for (size_t i = 0; is_read && i < lists.tokens.count; i++) {
         const tg_listed_token *t = &lists.tokens.tokens[i];
         if (strcmp(text_at(j, t->at), TG_END_OF_TEXT) == 0) {
             is_read = tg_token_list_add(j, &lists.added, t->at, t->id);
+            lists.flags = lists.flags ? lists.flags : tg_alloc(1, sizeof *lists.flags);
+            is_read = is_read && (lists.flags || fail_out_of_memory(j));
             if (is_read) {
-                lists.added.tokens[lists.added.count - 1].is_special = true;
+                lists.flags[0] = (tg_added_token){.id = t->id, .is_special = true};
             }
         }
     }

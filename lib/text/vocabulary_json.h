@@ -6,8 +6,7 @@
 
 /* A string of the JSON text, and its id. */
 typedef struct tg_listed_token {
-    uint32_t at : 30; /* the position of its quotation mark; a file has at most TG_VOCABULARY_BYTES */
-    uint32_t is_special : 1, is_normalized : 1; /* of an added token */
+    uint32_t at; /* the position of its quotation mark */
     int32_t id;
 } tg_listed_token;
 
@@ -17,8 +16,10 @@ typedef struct tg_token_list {
 } tg_token_list;
 
 typedef struct tg_vocabulary_lists {
-    tg_token_list tokens; /* model.vocab */
-    tg_token_list added;  /* added_tokens */
+    tg_token_list tokens;  /* model.vocab */
+    tg_token_list added;   /* added_tokens */
+    tg_added_token *flags; /* of added_tokens */
+    size_t flag_capacity;
     tg_token_list merges; /* the two tokens of each merge, one after the other; their ids are 0 */
 } tg_vocabulary_lists;
 
@@ -28,10 +29,13 @@ bool tg_token_list_add(tg_json *j, tg_token_list *list, size_t at, int64_t id);
 /* Reads an object {"token": id, ...}. */
 bool tg_token_list_read(tg_json *j, tg_token_list *list);
 
-/* Reads tokenizer.json, and refuses what would give other ids. */
-bool tg_tokenizer_json_read(tg_json *j, tg_vocabulary_lists *lists);
+/* Reads tokenizer.json into the lists and v->z, and refuses what would give other ids. */
+bool tg_tokenizer_json_read(tg_vocabulary *v, tg_json *j, tg_vocabulary_lists *lists);
+
+/* Reads a pre_tokenizer. */
+bool tg_pre_tokenizer_json_read(tg_tokenizer *tokenizer, tg_json *j);
 
 /* Adds all tokens to v->z and v->slots. The ids must be 0, 1, 2, ... */
-bool tg_vocabulary_add_tokens(tg_vocabulary *v, tg_json *j, const tg_vocabulary_lists *lists);
+bool tg_vocabulary_add_tokens(tg_vocabulary *v, tg_json *j, tg_vocabulary_lists *lists);
 
 #endif

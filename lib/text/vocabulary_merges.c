@@ -75,7 +75,7 @@ static bool prepare(tg_vocabulary *v)
         return false;
     }
     for (int32_t id = 0; id < TG_BYTES; id++) {
-        tg_vocabulary_add(v, id);
+        tg_names_add(&v->z->names, v->z, id);
     }
     return true;
 }
@@ -92,5 +92,5 @@ bool tg_vocabulary_is_merges(const char *text)
 bool tg_vocabulary_read_merges(tg_vocabulary *v, bool has_ids)
 {
     return (has_ids || prepare(v)) && read_lines(v, has_ids) &&
-           (has_ids || tg_tokenizer_add_end_of_text(v->z) || tg_vocabulary_out_of_memory(v));
+           (has_ids || tg_tokenizer_add_special(v->z, TG_END_OF_TEXT) || tg_vocabulary_out_of_memory(v));
 }

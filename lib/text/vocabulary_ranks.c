@@ -1,10 +1,11 @@
 /* vocabulary_ranks: reads tiktoken's files of ranks, such as r50k_base.tiktoken.
  *
  * Each line is the bytes of a token in base64, white space, and its rank, which is its id. White space may also stand
- * before the token and behind the rank. Lines end in LF, or in CR and LF; empty ones are skipped. Special
- * tokens are not in the file: <|endoftext|> has the smallest id that no line has. The file has no merges. The merge of
- * a token is found as in tiktoken's conversion to other formats: its bytes are encoded with the merges of lower ranks,
- * and must give two tokens.
+ * before the token and behind the rank. Lines end in LF, or in CR and LF; empty ones are skipped. Special tokens are
+ * not in the file: the config has them, or else <|endoftext|> has the smallest id that no line has. The file has no
+ * merges. The merge of a token is found as in tiktoken's conversion to other formats: its bytes are encoded with the
+ * merges of lower ranks, and give two tokens. A token that they do not give is found where it is a whole word, as by
+ * tiktoken.
  */
 #include <string.h>
 
@@ -22,7 +23,10 @@ typedef struct ranked_token {
 typedef struct rank_list {
     ranked_token *tokens;
     size_t count;
-    int32_t *of_rank; /* the index of the token of a rank; -1: none. Its size is count + 1. */
+    int32_t *of_rank; /* the index of the token of a rank; -2 - k: special token k; -1: none */
+    size_t ids;       /* its size */
+    const tg_special_token *special;
+    int64_t special_count;
 } rank_list;
 
 /* ---- lines ---- */
@@ -153,94 +157,148 @@ static bool read_lines(tg_vocabulary *v, rank_list *list)
 
 /* ---- tokens ---- */
 
-/* Sorts the tokens by rank. */
-static bool sort(tg_vocabulary *v, rank_list *list)
+/* The most ids above the ranks that special tokens may have. */
+#define MOST_GAPS (1 << 16)
+
+/* Puts the special tokens of the config at their ids, and <|endoftext|> behind the ranks if there are none. */
+static bool reserve_ids(tg_vocabulary *v, rank_list *list)
 {
-    list->of_rank = tg_alloc(list->count + 1, sizeof *list->of_rank);
+    list->ids = list->special_count > 0 ? list->count : list->count + 1;
+    for (int64_t k = 0; k < list->special_count; k++) {
+        int32_t id = list->special[k].id;
+        if (!list->special[k].text || !list->special[k].text[0] || id < 0 || (size_t)id > list->count + MOST_GAPS) {
+            return tg_error_set(v->error, TG_ERROR_VALUE,
+                                "%s: special[%lld] has the id %d and %s; ids must be in [0,%zu], and texts not empty",
+                                v->call, (long long)k, id, list->special[k].text ? "a text" : "no text",
+                                list->count + MOST_GAPS);
+        }
+        list->ids = (size_t)id >= list->ids ? (size_t)id + 1 : list->ids;
+    }
+    list->of_rank = tg_alloc(list->ids, sizeof *list->of_rank);
     if (!list->of_rank) {
         return tg_vocabulary_out_of_memory(v);
     }
-    memset(list->of_rank, -1, (list->count + 1) * sizeof *list->of_rank);
+    memset(list->of_rank, -1, list->ids * sizeof *list->of_rank);
+    for (int64_t k = 0; k < list->special_count; k++) {
+        if (list->of_rank[list->special[k].id] != -1) {
+            return tg_error_set(v->error, TG_ERROR_VALUE, "%s: special[%lld] has the id %d, as another one", v->call,
+                                (long long)k, list->special[k].id);
+        }
+        list->of_rank[list->special[k].id] = (int32_t)(-2 - k);
+    }
+    return true;
+}
+
+/* Sorts the tokens by rank. */
+static bool sort(tg_vocabulary *v, rank_list *list)
+{
     for (size_t i = 0; i < list->count; i++) {
         const ranked_token *t = &list->tokens[i];
-        if ((size_t)t->rank > list->count) {
-            return tg_vocabulary_fail(v, t->line,
-                                      "rank %d; the ranks of %zu tokens are at most %zu, because only that "
-                                      "of <|endoftext|> is left out",
-                                      t->rank, list->count, list->count);
+        if ((size_t)t->rank >= list->ids) {
+            return tg_vocabulary_fail(
+                v, t->line, "rank %d; the ranks of %zu tokens are at most %zu, because only %s left out", t->rank,
+                list->count, list->ids - 1,
+                list->special_count > 0 ? "those of special tokens are" : "that of <|endoftext|> is");
         }
-        if (list->of_rank[t->rank] >= 0) {
+        int32_t other = list->of_rank[t->rank];
+        if (other < -1) {
+            return tg_vocabulary_fail(v, t->line, "rank %d is the id of special[%d]", t->rank, -2 - other);
+        }
+        if (other >= 0) {
             return tg_vocabulary_fail(v, t->line, "rank %d was given before, in line %u", t->rank,
-                                      (unsigned)list->tokens[list->of_rank[t->rank]].line);
+                                      (unsigned)list->tokens[other].line);
         }
         list->of_rank[t->rank] = (int32_t)i;
     }
     return true;
 }
 
-/* Adds the tokens, and <|endoftext|> at the rank that is left out. */
+/* Adds the token of an id: one of the file, a special one, or none. */
+static bool add_token(tg_vocabulary *v, const rank_list *list, size_t id)
+{
+    int32_t index = list->of_rank[id];
+    if (index < 0) {
+        bool is_gap = list->special_count > 0 && index == -1;
+        const char *text = index < -1 ? list->special[-2 - index].text : TG_END_OF_TEXT;
+        return (is_gap ? tg_tokenizer_add_token(v->z, "", 0, NULL, 0) : tg_tokenizer_add_special(v->z, text)) ||
+               tg_vocabulary_out_of_memory(v);
+    }
+    const ranked_token *t = &list->tokens[index];
+    if (!tg_tokenizer_add_token(v->z, v->text + t->at, t->length, NULL, 0)) {
+        return tg_vocabulary_out_of_memory(v);
+    }
+    int32_t same = tg_names_add(&v->z->names, v->z, (int32_t)id);
+    return same == (int32_t)id ||
+           tg_vocabulary_fail(v, t->line, "the token of rank %d is also that of rank %d", t->rank, same);
+}
+
 static bool add_tokens(tg_vocabulary *v, const rank_list *list)
 {
     size_t multiple = 0;
     for (size_t i = 0; i < list->count; i++) {
         multiple += list->tokens[i].length > 1;
     }
-    if (!tg_tokenizer_reserve(v->z, list->count + 1, v->length + sizeof TG_END_OF_TEXT, multiple)) {
+    if (!tg_tokenizer_reserve(v->z, list->ids, v->length + sizeof TG_END_OF_TEXT, multiple)) {
         return tg_vocabulary_out_of_memory(v);
     }
     if (!tg_vocabulary_index(v, list->count)) {
         return false;
     }
-    for (size_t rank = 0; rank <= list->count; rank++) {
-        if (list->of_rank[rank] < 0) {
-            if (!tg_tokenizer_add_end_of_text(v->z)) {
-                return tg_vocabulary_out_of_memory(v);
-            }
-            continue;
-        }
-        const ranked_token *t = &list->tokens[list->of_rank[rank]];
-        if (!tg_tokenizer_add_token(v->z, v->text + t->at, t->length, NULL, 0)) {
-            return tg_vocabulary_out_of_memory(v);
-        }
-        int32_t same = tg_vocabulary_add(v, (int32_t)rank);
-        if (same != (int32_t)rank) {
-            return tg_vocabulary_fail(v, t->line, "the token of rank %d is also that of rank %d", t->rank, same);
+    for (size_t id = 0; id < list->ids; id++) {
+        if (!add_token(v, list, id)) {
+            return false;
         }
     }
     int byte = tg_vocabulary_find_bytes(v);
     return byte < 0 || tg_error_set(v->error, TG_ERROR_FORMAT,
-                                    "%s: \'%s\': no token is the byte 0x%02x; all 256 bytes must be tokens", v->call,
+                                    "%s: '%s': no token is the byte 0x%02x; all 256 bytes must be tokens", v->call,
                                     v->path, (unsigned)byte);
 }
 
+/* Adds all merges of two tokens that give the token `rank`. Returns false when memory is exhausted. */
+static bool add_all_merges(tg_vocabulary *v, int32_t rank)
+{
+    size_t length;
+    const char *bytes = tg_tokenizer_token(v->z, rank, &length);
+    bool is_good = true;
+    for (size_t i = 1; is_good && i < length; i++) {
+        int32_t left = tg_names_find(&v->z->names, v->z, bytes, i);
+        int32_t right = tg_names_find(&v->z->names, v->z, bytes + i, length - i);
+        is_good = left < 0 || right < 0 || tg_tokenizer_add_merge(v->z, left, right, rank);
+    }
+    return is_good;
+}
+
+/* Adds the merge of each token. A token that is not two tokens of lower ranks can be a whole word, or be merged from
+ * tokens of higher ranks. */
 static bool add_merges(tg_vocabulary *v, const rank_list *list, tg_encoder *e)
 {
-    for (size_t rank = 0; rank <= list->count; rank++) {
+    bool has_words = false, is_good = true;
+    for (size_t rank = 0; is_good && rank < list->ids; rank++) {
         const ranked_token *t = list->of_rank[rank] < 0 ? NULL : &list->tokens[list->of_rank[rank]];
         if (!t || t->length == 1) {
             continue;
         }
         e->id_count = 0;
-        if (!tg_encoder_word(e, v->z, v->text + t->at, t->length, INT64_MAX)) {
-            return tg_vocabulary_out_of_memory(v);
-        }
-        if (e->id_count != 2) {
-            return tg_vocabulary_fail(v, t->line,
-                                      "the token of rank %d is %zu tokens of lower ranks; it must be the merge of two",
-                                      t->rank, e->id_count);
-        }
-        if (!tg_tokenizer_add_merge(v->z, e->ids[0], e->ids[1], t->rank)) {
-            return tg_vocabulary_out_of_memory(v);
+        const tg_view word = {v->text + t->at, t->length, NULL, 0};
+        is_good = tg_encoder_word(e, v->z, &word, INT64_MAX);
+        if (is_good && e->id_count == 2) {
+            is_good = tg_tokenizer_add_merge(v->z, e->ids[0], e->ids[1], t->rank);
+        } else if (is_good) {
+            has_words = true;
+            is_good = add_all_merges(v, t->rank);
         }
     }
-    return true;
+    v->z->model.ignores_merges = has_words;
+    return is_good || tg_vocabulary_out_of_memory(v);
 }
 
-bool tg_vocabulary_read_ranks(tg_vocabulary *v)
+bool tg_vocabulary_read_ranks(tg_vocabulary *v, const tg_tokenizer_open_config *config)
 {
-    rank_list list = {NULL, 0, NULL};
+    rank_list list = {.special = config->special, .special_count = config->special_count};
     tg_encoder encoder = {0};
-    bool is_read = read_lines(v, &list) && sort(v, &list) && add_tokens(v, &list) && add_merges(v, &list, &encoder);
+    bool is_read = read_lines(v, &list) && reserve_ids(v, &list) && sort(v, &list) && add_tokens(v, &list) &&
+                   add_merges(v, &list, &encoder);
     tg_encoder_free(&encoder);
     tg_free(encoder.ids);
     tg_free(list.tokens);

@@ -16,7 +16,7 @@ typedef struct writer {
 static void add_token(writer *w, int32_t id, bool is_json)
 {
     size_t length;
-    const char *bytes = tg_tokenizer_bytes(w->z, id, &length);
+    const char *bytes = tg_tokenizer_token(w->z, id, &length);
     for (size_t i = 0; i < length; i++) {
         unsigned character = tg_character_of_byte((unsigned char)bytes[i]);
         char two[2] = {(char)(0xc0 | character >> 6), (char)(0x80 | (character & 0x3f))}, one = (char)character;
@@ -42,7 +42,8 @@ static bool has_end_of_text_alone(const tg_tokenizer *z)
 static bool has_ids_of_merges(const tg_tokenizer *z)
 {
     int32_t last = z->token_count - 1;
-    bool is_ordered = (size_t)last == TG_BYTES + z->merge_count && has_end_of_text_alone(z) && z->end_of_text == last;
+    bool is_ordered = tg_tokenizer_is_gpt2(z) && (size_t)last == TG_BYTES + z->merge_count &&
+                      has_end_of_text_alone(z) && z->end_of_text == last;
     int32_t next[2] = {0, 188}; /* the next id of a printable byte, and of another one */
     for (unsigned byte = 0; is_ordered && byte < TG_BYTES; byte++) {
         is_ordered = z->id_of_byte[byte] == next[tg_character_of_byte(byte) >= 256]++;
@@ -75,47 +76,107 @@ static bool write_merges(writer *w)
 /* Adds a token as a string of JSON without its quotation marks. Added tokens are text, not bytes. */
 static void add_string(writer *w, int32_t id)
 {
-    if (tg_tokenizer_added(w->z, id)) {
+    if (w->z->model.kind != TG_MODEL_BYTES || tg_tokenizer_added(w->z, id)) {
         size_t length;
-        const char *bytes = tg_tokenizer_bytes(w->z, id, &length);
+        const char *bytes = tg_tokenizer_token(w->z, id, &length);
         tg_text_add_json(&w->out, bytes, length);
     } else {
         add_token(w, id, true);
     }
 }
 
+/* Adds a member: a setting, or null. */
+static void add_setting(writer *w, const char *name, int setting)
+{
+    tg_text_add_format(&w->out, "\"%s\":", name);
+    tg_text_add(&w->out, w->z->settings[setting] ? w->z->settings[setting] : "null");
+    tg_text_add(&w->out, ",\n");
+}
+
+static void add_bool(writer *w, const char *name, bool value)
+{
+    tg_text_add_format(&w->out, ",\"%s\":%s", name, value ? "true" : "false");
+}
+
 static void add_added_tokens(writer *w)
 {
-    tg_text_add(&w->out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":[");
+    tg_text_add(&w->out, "{\"version\":\"1.0\",");
+    add_setting(w, "truncation", TG_TRUNCATION);
+    add_setting(w, "padding", TG_PADDING);
+    tg_text_add(&w->out, "\"added_tokens\":[");
     for (size_t i = 0; i < w->z->added_count; i++) {
         const tg_added_token *token = &w->z->added[i];
         tg_text_add(&w->out, i ? ",\n{\"id\":" : "\n{\"id\":");
         tg_text_add_format(&w->out, "%d", token->id);
         tg_text_add(&w->out, ",\"content\":\"");
         add_string(w, token->id);
-        tg_text_add(&w->out, "\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":");
-        tg_text_add(&w->out, token->is_normalized ? "true,\"special\":" : "false,\"special\":");
-        tg_text_add(&w->out, token->is_special ? "true}" : "false}");
+        tg_text_add(&w->out, "\"");
+        add_bool(w, "single_word", token->is_single_word);
+        add_bool(w, "lstrip", token->strips_left);
+        add_bool(w, "rstrip", token->strips_right);
+        add_bool(w, "normalized", token->is_normalized);
+        add_bool(w, "special", token->is_special);
+        tg_text_add(&w->out, "}");
     }
     tg_text_add(&w->out, "],\n");
+}
+
+/* Adds a member that is a string, or null. */
+static void add_text(writer *w, const char *name, const char *text)
+{
+    tg_text_add_format(&w->out, ",\"%s\":", name);
+    tg_text_add(&w->out, text ? "\"" : "null");
+    tg_text_add_json(&w->out, text ? text : "", text ? strlen(text) : 0);
+    tg_text_add(&w->out, text ? "\"" : "");
+}
+
+/* Adds the members of the model before its tokens. */
+static void add_model(writer *w)
+{
+    const tg_model *m = &w->z->model;
+    bool has_pieces = m->kind == TG_MODEL_WORD_PIECE;
+    tg_text_add_format(&w->out, "\"model\":{\"type\":\"%s\"", has_pieces ? "WordPiece" : "BPE");
+    add_text(w, "unk_token", m->unknown);
+    add_text(w, "continuing_subword_prefix", m->prefix);
+    if (has_pieces) {
+        tg_text_add_format(&w->out, ",\"max_input_chars_per_word\":%lld", (long long)m->most_characters);
+    } else {
+        tg_text_add(&w->out, ",\"dropout\":null,\"end_of_word_suffix\":null");
+        add_bool(w, "fuse_unk", m->fuses_unknown);
+        add_bool(w, "byte_fallback", m->has_byte_fallback);
+        add_bool(w, "ignore_merges", m->ignores_merges);
+    }
 }
 
 /* Checks that no two tokens have the same bytes, because the names of a JSON object are unique. */
 static bool check_names(writer *w)
 {
-    tg_vocabulary v = {.call = w->call, .path = "", .z = (tg_tokenizer *)w->z};
-    bool is_unique = tg_vocabulary_index(&v, (size_t)w->z->token_count);
+    const tg_tokenizer *z = w->z;
+    tg_names names = {NULL, 0};
+    bool is_unique = tg_names_reserve(&names, (size_t)z->token_count);
     w->out.failed = !is_unique;
-    for (int32_t id = 0; is_unique && id < w->z->token_count; id++) {
-        int32_t same = tg_vocabulary_add(&v, id);
+    for (int32_t id = 0; is_unique && id < z->token_count; id++) {
+        int32_t same = tg_names_add(&names, z, id);
         is_unique = same == id || tg_error_set(w->error, TG_ERROR_VALUE,
                                                "tokenizer_save: the ids %d and %d have the same bytes; tokenizer.json "
                                                "has one id per token",
                                                same, id);
     }
-    tg_free(v.slots);
-    tg_free(v.name);
+    tg_free(names.slots);
     return is_unique;
+}
+
+static void add_merges(writer *w)
+{
+    tg_text_add(&w->out, ",\n\"merges\":[");
+    for (size_t r = 0; r < w->z->merge_count; r++) {
+        tg_text_add(&w->out, r ? ",\n[\"" : "\n[\"");
+        add_string(w, w->z->merges[r].left);
+        tg_text_add(&w->out, "\",\"");
+        add_string(w, w->z->merges[r].right);
+        tg_text_add(&w->out, "\"]");
+    }
+    tg_text_add(&w->out, "]");
 }
 
 static bool write_json(writer *w)
@@ -124,31 +185,28 @@ static bool write_json(writer *w)
         return false;
     }
     add_added_tokens(w);
-    tg_text_add(&w->out,
-                "\"normalizer\":null,\n"
-                "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
-                "\"use_regex\":true},\n"
-                "\"post_processor\":null,\n"
-                "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,"
-                "\"use_regex\":true},\n"
-                "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
-                "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\n"
-                "\"vocab\":{");
+    add_setting(w, "normalizer", TG_NORMALIZERS);
+    add_setting(w, "pre_tokenizer", TG_PRE_TOKENIZERS);
+    add_setting(w, "post_processor", TG_POST_PROCESSORS);
+    if (w->z->settings[TG_DECODERS] || w->z->model.kind != TG_MODEL_BYTES) {
+        add_setting(w, "decoder", TG_DECODERS);
+    } else {
+        tg_text_add(&w->out, "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,"
+                             "\"use_regex\":true},\n");
+    }
+    add_model(w);
+    tg_text_add(&w->out, ",\n\"vocab\":{");
     for (int32_t id = 0; id < w->z->token_count; id++) {
         tg_text_add(&w->out, id ? ",\n\"" : "\n\"");
         add_string(w, id);
         tg_text_add(&w->out, "\":");
         tg_text_add_format(&w->out, "%d", id);
     }
-    tg_text_add(&w->out, "},\n\"merges\":[");
-    for (size_t r = 0; r < w->z->merge_count; r++) {
-        tg_text_add(&w->out, r ? ",\n\"" : "\n\"");
-        add_string(w, w->z->merges[r].left);
-        tg_text_add(&w->out, " ");
-        add_string(w, w->z->merges[r].right);
-        tg_text_add(&w->out, "\"");
+    tg_text_add(&w->out, "}");
+    if (w->z->model.kind != TG_MODEL_WORD_PIECE) {
+        add_merges(w);
     }
-    tg_text_add(&w->out, "]}}\n");
+    tg_text_add(&w->out, "}}\n");
     return true;
 }
 
@@ -179,13 +237,14 @@ static bool check_merges(writer *w, tg_encoder *e)
     size_t r = 0;
     for (int32_t id = 0; id < z->token_count; id++) {
         size_t length;
-        const char *bytes = tg_tokenizer_bytes(z, id, &length);
+        const char *bytes = tg_tokenizer_token(z, id, &length);
         if (length == 1 || tg_tokenizer_added(z, id)) {
             continue;
         }
         const tg_merge *merge = r < z->merge_count && z->merges[r].result == id ? &z->merges[r] : NULL;
+        const tg_view word = {bytes, length, NULL, 0};
         e->id_count = 0;
-        if (merge && length <= TG_LONGEST_RANKED && !tg_encoder_word(e, z, bytes, length, (int64_t)r)) {
+        if (merge && length <= TG_LONGEST_RANKED && !tg_encoder_word(e, z, &word, (int64_t)r)) {
             w->out.failed = true;
             return false;
         }
@@ -216,7 +275,7 @@ static bool write_ranks(writer *w)
     for (int32_t id = 0; is_possible && id < w->z->token_count; id++) {
         if (!tg_tokenizer_added(w->z, id)) {
             size_t length;
-            const char *bytes = tg_tokenizer_bytes(w->z, id, &length);
+            const char *bytes = tg_tokenizer_token(w->z, id, &length);
             add_base64(w, bytes, length);
             tg_text_add_format(&w->out, " %d\n", id);
         }

@@ -13,8 +13,8 @@ typedef struct tg_word_block {
 
 /* A piece that one thread counts. */
 typedef struct tg_word_part {
-    tg_pretokenizer *splits; /* of this part alone, because a match changes it */
-    tg_word_table table;     /* its words are those of the piece */
+    tg_pipeline walk;
+    tg_word_table table; /* its words are those of the piece */
     tg_piece piece;
     tg_error error;
 } word_part;
@@ -119,9 +119,9 @@ static bool add(tg_word_table *t, const tg_counted_word *added, bool copies)
 
 /* ---- all words ---- */
 
-bool tg_word_counter_make(tg_word_counter *c, const char *call, tg_pretokenizer *splits, tg_error *error)
+bool tg_word_counter_make(tg_word_counter *c, const char *call, const tg_tokenizer *z, tg_error *error)
 {
-    *c = (tg_word_counter){.call = call, .splits = splits, .part_count = tg_piece_slots()};
+    *c = (tg_word_counter){.call = call, .z = z, .part_count = tg_piece_slots()};
     c->parts = tg_alloc_zeroed((uint64_t)c->part_count, sizeof *c->parts);
     return c->parts || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
 }
@@ -129,9 +129,7 @@ bool tg_word_counter_make(tg_word_counter *c, const char *call, tg_pretokenizer 
 void tg_word_counter_free(tg_word_counter *c)
 {
     for (int i = 0; c->parts && i < c->part_count; i++) {
-        if (c->parts[i].splits != c->splits) {
-            tg_pretokenizer_free(c->parts[i].splits);
-        }
+        tg_pipeline_free(&c->parts[i].walk);
         tg_word_table_free(&c->parts[i].table);
     }
     tg_free(c->parts);
@@ -156,26 +154,43 @@ static bool out_of_memory(const tg_word_counter *c, tg_error *error)
                         (long long)tg_word_counter_words(c));
 }
 
+/* A part whose words are counted. */
+typedef struct counted_part {
+    const tg_word_counter *counter;
+    word_part *part;
+} counted_part;
+
+static bool count_word(void *context, const tg_view *v, tg_error *error)
+{
+    const counted_part *c = context;
+    tg_counted_word word = {v->text, 1, (uint32_t)v->length, (uint32_t)tg_hash_bytes(v->text, v->length)};
+    return (v->length <= INT32_MAX && add(&c->part->table, &word, false)) || out_of_memory(c->counter, error);
+}
+
+/* Special tokens are no words. */
+static bool skip_token(void *context, const tg_view *token, int32_t id, tg_error *error)
+{
+    (void)context;
+    (void)token;
+    (void)id;
+    (void)error;
+    return true;
+}
+
 /* Fills the table of a part with the words of its piece. */
 static bool count_piece(const tg_word_counter *c, word_part *part)
 {
     const tg_piece *piece = &part->piece;
+    counted_part counted = {c, part};
     clear(&part->table);
-    if (!tg_piece_check(c->call, piece, &part->error)) {
-        return false;
-    }
-    for (size_t begin = 0, end; begin < piece->length; begin = end) {
-        end = tg_pretokenizer_next(part->splits, piece->text, piece->length, begin, &part->error);
-        if (end == SIZE_MAX) {
-            return false;
-        }
-        tg_counted_word word = {piece->text + begin, 1, (uint32_t)(end - begin),
-                                (uint32_t)tg_hash_bytes(piece->text + begin, end - begin)};
-        if (end - begin > INT32_MAX || !add(&part->table, &word, false)) {
-            return out_of_memory(c, &part->error);
-        }
-    }
-    return true;
+    part->walk.z = c->z;
+    part->walk.call = c->call;
+    part->walk.special = true;
+    part->walk.on_word = count_word;
+    part->walk.on_token = skip_token;
+    part->walk.context = &counted;
+    part->walk.error = &part->error;
+    return tg_piece_check(c->call, piece, &part->error) && tg_pipeline_text(&part->walk, piece->text, piece->length);
 }
 
 /* The two loops of tg_word_counter_add. */
@@ -216,12 +231,6 @@ bool tg_word_counter_add(tg_word_counter *c, const tg_piece *pieces, int count, 
     for (int i = 0; i < count; i++) {
         word_part *part = &c->parts[i];
         part->piece = pieces[i];
-        if (!part->splits) {
-            part->splits = i == 0 ? c->splits : tg_pretokenizer_new(error);
-        }
-        if (!part->splits) {
-            return false;
-        }
     }
     tg_parallel_for(count, 1, count_pieces, &job);
     for (int i = 0; i < count; i++) {

@@ -28,14 +28,14 @@ typedef struct tg_word_table {
 
 typedef struct tg_word_counter {
     const char *call;           /* for messages */
-    tg_pretokenizer *splits;    /* borrowed, for the first piece */
+    const tg_tokenizer *z;      /* borrowed; its stages find the words */
     struct tg_word_part *parts; /* the pieces that are counted at the same time */
     int part_count;
     tg_word_table tables[TG_WORD_TABLES];
 } tg_word_counter;
 
 /* After true, call tg_word_counter_free. */
-bool tg_word_counter_make(tg_word_counter *counter, const char *call, tg_pretokenizer *splits, tg_error *error);
+bool tg_word_counter_make(tg_word_counter *counter, const char *call, const tg_tokenizer *tokenizer, tg_error *error);
 void tg_word_counter_free(tg_word_counter *counter);
 
 /* Adds the words of `count` <= tg_piece_slots() pieces, in several threads. The bytes of the pieces can be freed

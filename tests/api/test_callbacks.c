@@ -32,6 +32,7 @@ CALLBACK(bool, on_token, "tg_generate_config.on_token", (void *context, int64_t 
 CALLBACK(tg_tensor *, next_logits, "tg_language_model.step",
          (tg_tape * tape, const tg_generate_pass *pass, void *context),
          return tg_full(tape, TG_F32, TG_SHAPE(tg_tensor_shape(pass->ids).size[0], 2), 0))
+CALLBACK(bool, has_token, "tg_gpt_chat_format_find.has_token", (void *context, const char *token), return *token == '<')
 CALLBACK(tg_tensor *, square, "tg_gradcheck_function", (tg_tape * tape, tg_tensor *const *x, int count, void *context),
          return tg_mul(tape, x[0], x[count - 1]))
 static tg_tensor *moved;
@@ -57,6 +58,8 @@ static void test_contexts(void **state)
     tg_release(tg_tensor_new(TG_F32, TG_SCALAR, &error));
     tg_set_allocator(NULL);
     own = (tg_checkpoint_group){&(tg_checkpoint_group_calls){agree, share}, 0, 2};
+    tg_gpt_chat_format format;
+    assert_true(tg_gpt_chat_format_find(has_token, &own, &format, &error));
     tg_checkpoint_part part = tg_checkpoint_integer("step", &(int64_t){1});
     assert_true(tg_checkpoint_save_together("test_callbacks", &part, 1, &own, &error));
     tg_run *run = tg_run_new(1);

@@ -283,6 +283,13 @@ USE(gpt_open)
     keep_params(w);
 }
 
+USE(gpt_chat)
+{
+    tg_error_clear(&w->error);
+    const tg_gpt_message message = {"user", "Hi"};
+    tg_text_free(tg_gpt_chat(&message, 1, GIVEN(gpt_chat), &w->error));
+}
+
 USE(gpt_save)
 {
     tg_error_clear(&w->error);
@@ -316,6 +323,16 @@ USE(tokenizer_train_files)
 {
     tg_error_clear(&w->error);
     tg_tokenizer_free(tg_tokenizer_train_files(no_texts, 1, 257, GIVEN(tokenizer_train_files), &w->error));
+}
+
+USE(tokenizer_encode)
+{
+    tg_encoding encoding;
+    tg_error_clear(&w->error);
+    tg_tokenizer *z = tg_tokenizer_train("a", 1, 257, NULL);
+    tg_tokenizer_encode_text(z, "a", 1, &encoding, GIVEN(tokenizer_encode), &w->error);
+    tg_encoding_free(&encoding);
+    tg_tokenizer_free(z);
 }
 
 USE(tokenizer_encode_files)
@@ -401,7 +418,7 @@ USE(gradcheck)
 
 typedef union any_config {
     tg_config_mark mark;
-    unsigned char bytes[1024];
+    unsigned char bytes[4096];
     double aligned;
 } any_config;
 
@@ -429,8 +446,8 @@ typedef struct config_entry {
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
     X(nn_transformer_decoder_layer_forward) X(tape) X(graph) X(backward) X(grad) X(hvp) X(tensor_print) X(embedding) \
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(gpt_forward) X(sample) X(generate) \
-    X(gpt_open) X(gpt_save) X(lora) \
-    X(loader) X(tokenizer_open) X(tokenizer_train_files) X(tokenizer_encode_files) \
+    X(gpt_open) X(gpt_save) X(gpt_chat) X(lora) \
+    X(loader) X(tokenizer_open) X(tokenizer_train_files) X(tokenizer_encode) X(tokenizer_encode_files) \
     X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) \
     X(csv) X(words) X(metric) \
     X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
@@ -606,6 +623,8 @@ typedef struct list_entry {
 static const list_entry lists[] = {
     LIST(kv_cache, windows, window_count),          LIST(sample, text, text_count),
     LIST(generate, end_tokens, end_token_count),    LIST(words, special, special_count),
+    LIST(tokenizer_open, special, special_count),
+    LIST(tokenizer_train_files, special, special_count),
     LIST(params_save, metadata, metadata_count),    LIST(gradcheck, rows_without_gradient, row_count),
     LIST(gradcheck, input_names, input_name_count), LIST(grad, output_gradients, output_gradient_count),
 };

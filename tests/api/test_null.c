@@ -32,7 +32,10 @@ typedef struct world {
     tg_tokenizer *tokenizer;
     tg_text_stream *stream;
     tg_language_model language_model;
+    tg_gpt_message message;
+    tg_gpt_chat_format chat_format;
     tg_tokens tokens;
+    tg_encoding encoding;
     tg_token_file *token_file;
     tg_gpt *gpt;
     tg_gpt_config gpt_config;
@@ -122,6 +125,11 @@ static void add_nothing(void *context, const void *const *inputs, const void *dy
     (void)context, (void)inputs, (void)dy, (void)gradients;
 }
 
+static bool has_token(void *context, const char *token)
+{
+    return !context && *token;
+}
+
 static void loop(void *context, int64_t begin, int64_t end)
 {
     (void)context, (void)begin, (void)end;
@@ -161,6 +169,7 @@ static void make_modules(world *w)
     w->gpt_config.width = 4;
     w->gpt_config.heads = w->gpt_config.layers = 1;
     w->gpt = tg_gpt_new(w->params, &w->gpt_config);
+    w->message = (tg_gpt_message){"user", "Hi"};
     w->language_model = (tg_language_model){next_logits, NULL, 8, 8, false};
     w->optim = tg_sgd_new(w->params, NULL);
     assert_int_equal(tg_params_error(w->params)->code, TG_OK);
@@ -247,6 +256,7 @@ static void world_close(world *w)
     tg_token_file_free(w->token_file);
     tg_tokens_free(&w->tokens);
     tg_text_stream_free(w->stream);
+    tg_encoding_free(&w->encoding);
     tg_tokenizer_free(w->tokenizer);
     tg_tape_free(w->tape);
     tg_params_free(w->params);

@@ -382,9 +382,14 @@ CONFIG(tg_nn_transformer_block_config,
                    WHOLE(hidden) CHOICE(feed_forward, tg_feed_forward_kind) CHOICE(feed_forward_bias, tg_bias))
 CONFIG(tg_gpt_config, c->vocabulary = 5; c->context = 6; c->width = 4; c->heads = 2; c->layers = 1;
        BITS WHOLE(context) REAL(dropout) CHOICE(position, tg_position) FLAG(tied_head) CHOICE(path, tg_attention_path)
-           WHOLE(layers) WHOLE(heads) CHOICE(init, tg_gpt_init) FLAG(qkv_bias) WHOLE(vocabulary))
-CONFIG(tg_gpt_forward_config, BITS FIELD(cache, draw_cache(p)) FIELD(positions, draw_tensor(p, TG_I32))
-                                  FIELD(first_keys, draw_tensor(p, TG_I32)))
+           WHOLE(layers) WHOLE(heads) CHOICE(init, tg_gpt_init) FLAG(qkv_bias) WHOLE(vocabulary) WHOLE(key_heads)
+               WHOLE(head_width) WHOLE(hidden) CHOICE(norm, tg_norm_kind) REAL(eps) FLAG(norm_after)
+                   FLAG(query_key_norm) CHOICE(feed_forward, tg_feed_forward_kind) CHOICE(feed_forward_bias, tg_bias)
+                       FLAG(out_bias) REAL(embedding_scale) REAL(attention_scale) WHOLE(period)
+                           WHOLE(layers_of_period[0].window) REAL(layers_of_period[0].rotary.base))
+CONFIG(tg_gpt_forward_config,
+       BITS FIELD(cache, p->cache) FIELD(positions, draw_tensor(p, TG_I32)) FIELD(first_keys, draw_tensor(p, TG_I32))
+           FIELD(loss, draw_tg_cross_entropy_config(p)))
 CONFIG(tg_lora_config, c->rank = 1; c->alpha = 2; BITS WHOLE(rank) REAL(alpha))
 CONFIG(tg_sample_config, c->greedy = false;
        BITS REAL(temperature) WHOLE(top_k) REAL(top_p) FLAG(greedy) REAL(min_p) REAL(repetition_penalty))

@@ -15,6 +15,7 @@ typedef struct fixture {
     tg_params *params;
     tg_tape *tape;
     tg_tensor *x, *row, *permuted; /* (B,T,C), (C) and (C,T,B): leaves */
+    tg_tensor *rows;               /* (B,1,T,C / HEADS): keys of the cache with windows */
     tg_tensor *ids, *first_keys;
     tg_kv_cache *cache, *windowed;
     tg_nn_positional positional;
@@ -74,6 +75,7 @@ static fixture fixture_make(tg_position kind)
     f.x = drawn_leaf(tg_run_rng(f.run), TG_SHAPE(B, T, C));
     f.row = drawn_leaf(tg_run_rng(f.run), TG_SHAPE(C));
     f.permuted = drawn_leaf(tg_run_rng(f.run), TG_SHAPE(C, T, B));
+    f.rows = drawn_leaf(tg_run_rng(f.run), TG_SHAPE(B, 1, T, C / HEADS));
     f.ids = tensor_i32(TG_SHAPE(B, T), (int32_t[]){1, 5, 3, 0, 10, 1});
     f.cache = tg_kv_cache_new(TG_F32, 2, B, HEADS, 2 * T, C, NULL, NULL);
     f.first_keys = tensor_i32(TG_SHAPE(T), (int32_t[]){0, 0, 1});
@@ -93,6 +95,7 @@ static void fixture_free(fixture *f)
     tg_release(f->ids);
     tg_release(f->first_keys);
     tg_release(f->permuted);
+    tg_release(f->rows);
     tg_release(f->row);
     tg_release(f->x);
     tg_tape_free(f->tape);
@@ -151,6 +154,17 @@ static tg_tensor *modern_with_cache(fixture *f)
     tg_tensor *y = tg_nn_transformer_block_forward(f->tape, &f->modern, f->x, &config);
     tg_tape_set_recording(f->tape, true);
     return y;
+}
+
+/* More positions than the cache keeps, which are joined; after a failure keys and values are unchanged. */
+static tg_tensor *append(fixture *f)
+{
+    tg_tensor *keys = f->rows, *values = f->rows;
+    tg_tape_set_recording(f->tape, false);
+    bool is_done = tg_kv_cache_append(f->tape, f->windowed, 0, &keys, &values);
+    tg_tape_set_recording(f->tape, true);
+    assert_true(is_done || (keys == f->rows && values == f->rows));
+    return is_done ? values : NULL;
 }
 
 static tg_tensor *modern(fixture *f)
@@ -219,6 +233,7 @@ static const struct {
     {"attention with memory", attend_with_memory},
     {"block with cache", block_with_cache},
     {"block", block},
+    {"tg_kv_cache_append", append},
     {"modern block", modern},
     {"modern block with cache", modern_with_cache},
     {"gated", gated},

@@ -451,8 +451,8 @@ static void test_in_a_gpt(void **state)
     }
 }
 
-/* A window, and a cache that keeps no more: passes of any length equal the whole, with each relative kind. Kinds that do
- * not multiply heads serve one head of keys. */
+/* A window, and a cache that keeps no more: passes of any length equal the whole, with each relative kind. Kinds that
+ * do not multiply heads serve one head of keys. */
 static void test_windows(void **state)
 {
     (void)state;

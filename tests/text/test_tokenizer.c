@@ -218,11 +218,10 @@ static void test_refused_pattern(void **state)
     tg_error error = TG_NO_ERROR;
     refusal = PCRE2_ERROR_UNICODE_NOT_SUPPORTED;
     assert_null(tg_tokenizer_train(story, sizeof story - 1, 260, &error));
-    assert_error(&error, TG_ERROR_STATE,
-                 "tokenizer: PCRE2 refuses the word pattern at byte 7: this version of PCRE2 does not have Unicode");
+    assert_error(&error, TG_ERROR_STATE, "\\p{N}]+\": this version of PCRE2 does not have Unicode");
     refusal = PCRE2_ERROR_HEAP_FAILED;
     assert_null(tg_tokenizer_train(story, sizeof story - 1, 260, &error));
-    assert_error(&error, TG_ERROR_MEMORY, "tokenizer: out of memory for the word pattern");
+    assert_error(&error, TG_ERROR_MEMORY, "out of memory for a pattern");
 }
 
 static void test_bad_text(void **state)

@@ -222,20 +222,30 @@ static int compare_plain_words(const void *a, const void *b)
     return order != 0 ? order : (x->length > y->length) - (x->length < y->length);
 }
 
+/* Returns a tokenizer that only splits texts. */
+static tg_tokenizer *new_splits(void)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_tokenizer *z = tg_tokenizer_make(&error);
+    assert_true(tg_tokenizer_use_pattern(z, NULL, "test", &error) && tg_tokenizer_finish(z, &error));
+    return z;
+}
+
 /* Wherever a text may be cut, the words of both parts are those of the text. */
 static void test_cuts(void **state)
 {
     (void)state;
     static char text[60];
     int cuts = 0;
-    tg_pretokenizer *splits = tg_pretokenizer_new(NULL);
+    tg_tokenizer *splits = new_splits();
+    tg_pipeline walk = {.z = splits};
     for (uint32_t i = 0; i < 3000; i++) {
         seed = 9000 + i;
         size_t length = draw_text(text, sizeof text, 0);
         plain_word *words, *left, *right;
         size_t count = plain_split(text, length, &words);
         for (size_t at = 1; at < length; at++) {
-            if (!tg_pretokenizer_can_cut(splits, text, length, at)) {
+            if (!tg_pipeline_can_cut(&walk, text, length, at)) {
                 continue;
             }
             size_t before = plain_split(text, at, &left), after = plain_split(text + at, length - at, &right);
@@ -251,7 +261,8 @@ static void test_cuts(void **state)
         }
         free(words);
     }
-    tg_pretokenizer_free(splits);
+    tg_pipeline_free(&walk);
+    tg_tokenizer_free(splits);
     assert_true(cuts > 3000);
 }
 
@@ -294,21 +305,23 @@ static void check_words(const tg_word_counter *counter, const char *text, size_t
 }
 
 /* Counts the words of the file in pieces. */
-static void count_file(tg_word_counter *counter, tg_pretokenizer *splits, tg_error *error)
+static void count_file(tg_word_counter *counter, const tg_tokenizer *splits, tg_error *error)
 {
     tg_piece_reader reader;
+    tg_pipeline walk = {.z = splits};
     char *bytes = malloc(TG_PIECE_BYTES);
     tg_piece piece;
     assert_true(tg_word_counter_make(counter, "count", splits, error));
     assert_true(tg_piece_reader_begin(&reader, "count", (const char *const[]){path}, 1, NULL, error));
     int found, pieces = 0;
-    while ((found = tg_piece_read(&reader, splits, bytes, &piece, error)) > 0) {
+    while ((found = tg_piece_read(&reader, &walk, bytes, &piece, error)) > 0) {
         assert_true(tg_word_counter_add(counter, &piece, 1, error));
         pieces++;
     }
     assert_int_equal(found, 0);
     assert_true(pieces >= 3);
     tg_piece_reader_end(&reader);
+    tg_pipeline_free(&walk);
     free(bytes);
 }
 
@@ -319,7 +332,8 @@ static void test_no_piece_divides_a_word(void **state)
     size_t most = 3 * TG_PIECE_BYTES;
     char *text = malloc(most);
     tg_error error = TG_NO_ERROR;
-    tg_pretokenizer *splits = tg_pretokenizer_new(&error);
+    tg_tokenizer *splits = new_splits();
+    tg_pipeline walk = {.z = splits};
     for (uint32_t i = 0; i < 4; i++) {
         seed = 77 + i;
         size_t length = draw_text(text, most - i, i % 2 ? 0 : 5);
@@ -327,7 +341,7 @@ static void test_no_piece_divides_a_word(void **state)
         assert_true(tg_word_counter_make(&counter, "count", splits, &error));
         tg_piece rest = {text, length, 0, NULL, false};
         while (rest.length > 0) {
-            tg_piece piece = tg_piece_cut(splits, &rest);
+            tg_piece piece = tg_piece_cut(&walk, &rest);
             assert_true(tg_word_counter_add(&counter, &piece, 1, &error));
         }
         check_words(&counter, text, length);
@@ -339,7 +353,8 @@ static void test_no_piece_divides_a_word(void **state)
             tg_word_counter_free(&counter);
         }
     }
-    tg_pretokenizer_free(splits);
+    tg_pipeline_free(&walk);
+    tg_tokenizer_free(splits);
     free(text);
 }
 

@@ -1,0 +1,360 @@
+/* stages: the way of a text through the stages of a tokenizer, and the pre-tokenizers, which split it into words.
+ *
+ * Follows the pre-tokenizers of Hugging Face's tokenizers. A pattern divides a text into what it finds and what lies
+ * between; the behavior says which of these parts are words, or are joined to the part before or behind.
+ */
+#include <string.h>
+
+#include <tapegrad/extend.h>
+#include "text/tokenizer.h"
+
+/* ---- pieces ---- */
+
+static bool is_inside_character(char byte)
+{
+    return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+tg_place tg_view_place(const tg_view *v, size_t begin, size_t end)
+{
+    if (v->places) {
+        return (tg_place){v->places[begin].begin, v->places[end - 1].end};
+    }
+    /* a view begins and ends between characters */
+    while (is_inside_character(v->text[begin]) && begin > 0) {
+        begin--;
+    }
+    while (end < v->length && is_inside_character(v->text[end])) {
+        end++;
+    }
+    return (tg_place){(uint32_t)(v->at + begin), (uint32_t)(v->at + end)};
+}
+
+/* Returns the place of the bytes that are added next, or NULL when memory is exhausted. */
+static tg_place *reserve(tg_edit *d, size_t length)
+{
+    d->failed = d->failed || !tg_grow(&d->bytes, &d->byte_capacity, d->count, d->count + length, 1) ||
+                !tg_grow(&d->places, &d->place_capacity, d->count, d->count + length, sizeof *d->places);
+    return d->failed ? NULL : d->places + d->count;
+}
+
+void tg_edit_put(tg_edit *d, const char *bytes, size_t length, tg_place place)
+{
+    tg_place *places = reserve(d, length);
+    if (places) {
+        memcpy(d->bytes + d->count, bytes, length);
+        for (size_t i = 0; i < length; i++) {
+            places[i] = place;
+        }
+        d->count += length;
+    }
+}
+
+void tg_edit_copy(tg_edit *d, const tg_view *v, size_t begin, size_t end)
+{
+    tg_place *places = reserve(d, end - begin);
+    if (!places) {
+        return;
+    }
+    memcpy(d->bytes + d->count, v->text + begin, end - begin);
+    if (v->places) {
+        memcpy(places, v->places + begin, (end - begin) * sizeof *places);
+    } else {
+        for (size_t i = begin; i < end;) {
+            size_t size = tg_character_size(v->text[i]);
+            for (size_t k = 0; k < size; k++) {
+                *places++ = (tg_place){(uint32_t)(v->at + i), (uint32_t)(v->at + i + size)};
+            }
+            i += size;
+        }
+    }
+    d->count += end - begin;
+}
+
+void tg_edit_free(tg_edit *d)
+{
+    tg_free(d->bytes);
+    tg_free(d->places);
+}
+
+/* ---- the walk ---- */
+
+bool tg_pipeline_next(tg_pipeline *w, size_t stage, const tg_view *v)
+{
+    if (v->length == 0) {
+        return true;
+    }
+    return stage == w->z->step_count ? w->on_word(w->context, v, w->error) : w->z->steps[stage]->kind->run(w, stage, v);
+}
+
+bool tg_pipeline_edited(tg_pipeline *w, size_t stage, const tg_edit *edit)
+{
+    if (edit->failed) {
+        return tg_error_set(w->error, TG_ERROR_MEMORY, "%s: out of memory", w->call);
+    }
+    tg_view v = {edit->bytes, edit->count, edit->places, 0};
+    return tg_pipeline_next(w, stage, &v);
+}
+
+bool tg_pipeline_text(tg_pipeline *w, const char *text, size_t length)
+{
+    if (length > UINT32_MAX) {
+        return tg_error_set(w->error, TG_ERROR_VALUE, "%s: %zu bytes; at most 4294967295 are encoded at a time",
+                            w->call, length);
+    }
+    tg_view v = {text, length, NULL, 0};
+    return tg_pipeline_next(w, 0, &v);
+}
+
+void tg_pipeline_free(tg_pipeline *w)
+{
+    tg_matcher_free(&w->matcher);
+    for (size_t i = 0; i < sizeof w->edits / sizeof *w->edits; i++) {
+        tg_edit_free(&w->edits[i]);
+    }
+    tg_edit_free(&w->spare);
+}
+
+/* ---- splits ---- */
+
+/* A part that waits for the next one, because that may be joined to it. */
+typedef struct waiting {
+    size_t begin, end;
+    bool is_match, is_given;
+} waiting;
+
+static bool joins(int behavior, const waiting *last, bool is_match)
+{
+    switch (behavior) {
+    case TG_WITH_PREVIOUS: return is_match && !last->is_match;
+    case TG_WITH_NEXT: return !is_match && last->is_match;
+    case TG_CONTIGUOUS: return is_match == last->is_match;
+    default: return false;
+    }
+}
+
+/* Hands on the part that waits. */
+static bool hand_on(tg_pipeline *w, size_t stage, const tg_view *v, const waiting *part, int behavior)
+{
+    if (!part->is_given || (behavior == TG_REMOVED && part->is_match)) {
+        return true;
+    }
+    tg_view piece = tg_view_part(v, part->begin, part->end);
+    return tg_pipeline_next(w, stage + 1, &piece);
+}
+
+static bool add_part(tg_pipeline *w, size_t stage, const tg_view *v, waiting *last, waiting part, int behavior)
+{
+    if (last->is_given && joins(behavior, last, part.is_match)) {
+        *last = (waiting){last->begin, part.end, part.is_match, true};
+        return true;
+    }
+    bool is_good = hand_on(w, stage, v, last, behavior);
+    *last = part;
+    return is_good;
+}
+
+/* Splits a text by the stage's pattern. After a match of no characters, the next one may not be at the same place. */
+static bool split(tg_pipeline *w, size_t stage, const tg_view *v, int behavior, bool is_inverted)
+{
+    const tg_pattern *pattern = w->z->steps[stage]->pattern;
+    size_t from = 0, covered = 0, begin, end, last_end = SIZE_MAX;
+    waiting last = {0, 0, false, false};
+    int found = 1;
+    bool is_good = true;
+    while (is_good && from <= v->length &&
+           (found = tg_pattern_find(pattern, &w->matcher, v->text, v->length, from, &begin, &end, w->error)) > 0) {
+        if (begin == end && end == last_end) {
+            from += from < v->length ? tg_character_size(v->text[from]) : 1;
+            continue;
+        }
+        if (covered < begin) {
+            is_good = add_part(w, stage, v, &last, (waiting){covered, begin, is_inverted, true}, behavior);
+        }
+        is_good = is_good && add_part(w, stage, v, &last, (waiting){begin, end, !is_inverted, true}, behavior);
+        from = covered = last_end = end;
+    }
+    if (is_good && covered < v->length) {
+        is_good = add_part(w, stage, v, &last, (waiting){covered, v->length, is_inverted, true}, behavior);
+    }
+    return is_good && found >= 0 && hand_on(w, stage, v, &last, behavior);
+}
+
+static bool run_split(tg_pipeline *w, size_t stage, const tg_view *v)
+{
+    const tg_stage *s = w->z->steps[stage];
+    return split(w, stage, v, s->behavior, s->is_inverted);
+}
+
+/* A kind with a pattern of its own, and a behavior. */
+static bool run_fixed(tg_pipeline *w, size_t stage, const tg_view *v)
+{
+    return split(w, stage, v, w->z->steps[stage]->kind->behavior, false);
+}
+
+/* A kind with a pattern that finds the words. */
+static bool run_words(tg_pipeline *w, size_t stage, const tg_view *v)
+{
+    return split(w, stage, v, TG_REMOVED, true);
+}
+
+static bool run_digits(tg_pipeline *w, size_t stage, const tg_view *v)
+{
+    return split(w, stage, v, w->z->steps[stage]->individual_digits ? TG_ISOLATED : TG_CONTIGUOUS, false);
+}
+
+/* Returns the text with other bytes before it, which have the place of its first character. */
+static tg_view prepend(tg_pipeline *w, size_t stage, const tg_view *v, const char *bytes)
+{
+    tg_edit *d = &w->edits[stage];
+    d->count = 0;
+    tg_edit_put(d, bytes, strlen(bytes), tg_view_place(v, 0, tg_character_size(v->text[0])));
+    tg_edit_copy(d, v, 0, v->length);
+    return (tg_view){d->bytes, d->count, d->places, 0};
+}
+
+static bool run_byte_level(tg_pipeline *w, size_t stage, const tg_view *v)
+{
+    const tg_stage *s = w->z->steps[stage];
+    tg_view longer = *v;
+    if (s->adds_prefix_space && v->text[0] != ' ') {
+        longer = prepend(w, stage, v, " ");
+    }
+    if (w->edits[stage].failed) {
+        return tg_error_set(w->error, TG_ERROR_MEMORY, "%s: out of memory", w->call);
+    }
+    return s->uses_regex ? split(w, stage, &longer, TG_ISOLATED, false) : tg_pipeline_next(w, stage + 1, &longer);
+}
+
+static bool run_metaspace(tg_pipeline *w, size_t stage, const tg_view *v)
+{
+    const tg_stage *s = w->z->steps[stage];
+    size_t size = strlen(s->content);
+    tg_edit *d = &w->edits[stage];
+    bool begins = v->text[0] == ' ' || (v->length >= size && memcmp(v->text, s->content, size) == 0);
+    tg_place first = tg_view_place(v, 0, tg_character_size(v->text[0]));
+    d->count = 0;
+    if (!begins && (s->scheme == TG_ALWAYS || (s->scheme == TG_FIRST && first.begin == 0))) {
+        tg_edit_put(d, s->content, size, first);
+    }
+    for (size_t i = 0, end; i < v->length; i = end) {
+        const char *space = memchr(v->text + i, ' ', v->length - i);
+        end = space ? (size_t)(space - v->text) : v->length;
+        tg_edit_copy(d, v, i, end);
+        if (space) {
+            tg_edit_put(d, s->content, size, tg_view_place(v, end, end + 1));
+            end++;
+        }
+    }
+    if (d->failed || !s->splits) {
+        return tg_pipeline_edited(w, stage + 1, d);
+    }
+    tg_view edited = {d->bytes, d->count, d->places, 0};
+    return split(w, stage, &edited, TG_WITH_NEXT, false);
+}
+
+#define PUNCTUATION "!-/:-@\\[-`{-~\\p{P}"
+
+const tg_stage_kind *tg_pre_tokenizer_kind(const char *name)
+{
+    static const tg_stage_kind kinds[] = {
+        {"ByteLevel", "add_prefix_space ", "trim_offsets use_regex ", run_byte_level, tg_gpt2_pattern, 0, NULL},
+        {"Split", "pattern behavior invert ", "", run_split, NULL, 0, NULL},
+        {"Digits", "individual_digits ", "", run_digits, "\\p{N}", 0, NULL},
+        {"Metaspace", "replacement ", "prepend_scheme add_prefix_space split ", run_metaspace, NULL, 0, NULL},
+        {"BertPreTokenizer", "", "", run_words, "[" PUNCTUATION "]|[^\\s" PUNCTUATION "]+", 0, NULL},
+        {"Whitespace", "", "", run_words, "[\\w\\x{200c}\\x{200d}]+|[^\\w\\x{200c}\\x{200d}\\s]+", 0, NULL},
+        {"WhitespaceSplit", "", "", run_fixed, "\\s", TG_REMOVED, NULL},
+        {"Punctuation", "behavior ", "", run_split, "[" PUNCTUATION "]", 0, NULL},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            return &kinds[i];
+        }
+    }
+    return NULL;
+}
+
+bool tg_stages_have_bytes(const tg_stages *pre_tokenizers)
+{
+    return pre_tokenizers->count > 0 && pre_tokenizers->stages[pre_tokenizers->count - 1].kind->run == run_byte_level;
+}
+
+/* ---- lists ---- */
+
+bool tg_stages_prepare(tg_stages *stages, tg_error *error)
+{
+    for (size_t i = 0; i < stages->count; i++) {
+        tg_stage *s = &stages->stages[i];
+        bool is_metaspace = s->kind->run == run_metaspace;
+        const char *text = s->kind->pattern ? s->kind->pattern : is_metaspace ? s->content : s->text;
+        if (text && !(s->pattern = tg_pattern_new(text, s->is_literal || is_metaspace, error))) {
+            return false;
+        }
+        if (i + 1 < stages->count && s->kind->run == run_byte_level) {
+            return tg_error_set(error, TG_ERROR_FORMAT, "a ByteLevel must be the last pre_tokenizer");
+        }
+    }
+    return true;
+}
+
+void tg_stages_free(tg_stages *stages)
+{
+    for (size_t i = 0; i < stages->count; i++) {
+        tg_free(stages->stages[i].text);
+        tg_free(stages->stages[i].content);
+        tg_free(stages->stages[i].ids);
+        tg_pattern_free(stages->stages[i].pattern);
+    }
+    stages->count = 0;
+}
+
+/* ---- where a text may be cut ---- */
+
+tg_cuts tg_tokenizer_cuts(const tg_tokenizer *z)
+{
+    const tg_stages *pre = &z->lists[TG_PRE_TOKENIZERS], *normalizers = &z->lists[TG_NORMALIZERS];
+    tg_cuts cuts = pre->count > 0 ? TG_CUT_GPT2 : TG_CUT_NOWHERE;
+    int patterns = 0;
+    for (size_t i = 0; i < pre->count; i++) {
+        const tg_stage *s = &pre->stages[i];
+        bool is_byte_level = s->kind->run == run_byte_level;
+        bool is_split = s->kind->run == run_split && s->pattern && s->behavior == TG_ISOLATED && !s->is_inverted;
+        bool cuts_alone = is_byte_level ? !s->adds_prefix_space : is_split || s->kind->run == run_digits;
+        if (!cuts_alone) {
+            return TG_CUT_NOWHERE;
+        }
+        if (!is_byte_level || s->uses_regex) {
+            patterns++;
+            cuts = tg_pattern_cuts(s->pattern) < cuts ? tg_pattern_cuts(s->pattern) : cuts;
+        }
+    }
+    for (size_t i = 0; i < normalizers->count; i++) {
+        /* no letter of ASCII is composed with the character before it */
+        cuts = strcmp(normalizers->stages[i].kind->name, "NFC") != 0 ? TG_CUT_NOWHERE : cuts;
+    }
+    bool is_one = patterns == 1 && normalizers->count == 0;
+    return cuts == TG_CUT_GPT2 && !is_one ? TG_CUT_LINES : patterns > 0 ? cuts : TG_CUT_NOWHERE;
+}
+
+/* Returns the stage with the only pattern of a tokenizer that may be cut as GPT-2's. */
+static const tg_pattern *only_pattern(const tg_tokenizer *z)
+{
+    const tg_stages *pre = &z->lists[TG_PRE_TOKENIZERS];
+    const tg_stage *first = &pre->stages[0];
+    return first->pattern;
+}
+
+bool tg_pipeline_can_cut(tg_pipeline *w, const char *text, size_t length, size_t at)
+{
+    tg_cuts cuts = tg_tokenizer_cuts(w->z);
+    if (cuts == TG_CUT_NOWHERE) {
+        return false;
+    }
+    if (cuts == TG_CUT_GPT2) {
+        return tg_pattern_can_cut(only_pattern(w->z), &w->matcher, text, length, at);
+    }
+    bool is_letter = (text[at] >= 'a' && text[at] <= 'z') || (text[at] >= 'A' && text[at] <= 'Z');
+    return at >= 2 && is_letter && text[at - 1] == '\n' &&
+           !tg_is_white(text, at - 1, tg_character_before(text, at - 1));
+}
