@@ -1,8 +1,8 @@
 /* minilm: vectors of sentences by all-MiniLM-L6-v2, a BERT (Devlin et al. 2019) of 6 layers that sentence-transformers
- * publishes. --model is its folder, with model.safetensors and tokenizer.json, and --text a file with a sentence in each
- * line, at most 10,000. The vector of a sentence is the mean of the last layer's results, divided by its length. Prints
- * for each sentence the most similar other one, with the cosine; --vectors FILE writes all vectors in NumPy's format.
- */
+ * publishes. --model is its folder, with model.safetensors and tokenizer.json, and --text a file with a sentence in
+ * each line, at most 10,000. The vector of a sentence is the mean of the last layer's results, divided by its length.
+ * Prints for each sentence the most similar other one, with the cosine; --vectors FILE writes all vectors in NumPy's
+ * format. */
 #include "../common/command_line.h"
 #include "../common/terminal.h"
 #include "recipe.h"

@@ -113,19 +113,54 @@ bool model_find_in(const char *option, const char *folder, tg_checkpoint_choice 
     return true;
 }
 
-bool model_load(model *m, const char *model_path, tg_checkpoint_choice choice, bool activation_checkpointing,
-                tg_tokenizer **bpe)
+/* The tokens of a window of a published model, whose context may be far longer than a machine can train. */
+#define PUBLISHED_WINDOW 1024
+
+/* Sets the window of the model. */
+static bool set_window(model *m, int64_t given)
+{
+    int64_t context = tg_gpt_get_config(m->gpt)->context;
+    int64_t standard = m->is_published && context > PUBLISHED_WINDOW ? PUBLISHED_WINDOW : context;
+    m->window = given >= 1 ? given : standard;
+    return m->window <= context || complain("--context %lld: must be at most %lld, the context of the model",
+                                            (long long)m->window, (long long)context);
+}
+
+bool model_load(model *m, const char *model_path, const model_use *use, tg_tokenizer **bpe)
 {
     char path[PATH_BYTES];
     *m = (model){0};
     if (bpe) {
         *bpe = NULL;
     }
-    if (model_find("--model", model_path, choice, path) && load_file(m, path, activation_checkpointing, bpe)) {
+    bool is_loaded = false;
+    if (is_published(model_path)) {
+        is_loaded = published_load(m, model_path, use, bpe);
+    } else if (is_adapter(model_path)) {
+        complain("%s is an adapter; its model's folder must be given, and --adapter %s", model_path, model_path);
+    } else if (use->adapter) {
+        complain("--adapter %s: must be used with a published folder; %s is none", use->adapter, model_path);
+    } else {
+        is_loaded = model_find("--model", model_path, use->choice, path) &&
+                    load_file(m, path, use->activation_checkpointing, bpe);
+    }
+    if (is_loaded && set_window(m, use->window)) {
         return true;
+    }
+    if (bpe) {
+        tg_tokenizer_free(*bpe);
+        *bpe = NULL;
     }
     model_free(m);
     return false;
+}
+
+bool vocabulary_fits(const tg_tokenizer *bpe, const model *m)
+{
+    int64_t rows = tg_gpt_get_config(m->gpt)->vocabulary, ids = tg_tokenizer_vocabulary(bpe);
+    return !bpe || ids == rows || (m->is_published && ids < rows) ||
+           complain("the vocabulary has %lld ids, the model's table %lld rows; --vocab must be the model's vocabulary",
+                    (long long)ids, (long long)rows);
 }
 
 bool model_tokenizer(tg_tokenizer **bpe, const char *path, const options *o)

@@ -34,14 +34,14 @@ typedef struct evaluation {
 
 /* Measures the loss on the first `batches` batches of a part, or on all of them if `batches` is negative. The windows
  * are in order and do not overlap. `quiet` is a tape from quiet_tape_new. */
-bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, int64_t batch, int64_t batches);
+bool evaluate(evaluation *e, tg_tape *quiet, const model *m, const part *p, int64_t batch, int64_t batches);
 
 /* ---- generate.c ---- */
 
-/* Checks the options that depend on the model or its vocabulary: --vocab, --top-k and --prompt. */
-bool generate_check(const options *o, const tg_gpt *gpt, tg_tokenizer *bpe);
+/* Checks the options that depend on the model or its vocabulary: --vocab, --top-k, --prompt and --chat. */
+bool generate_check(const options *o, const model *m, tg_tokenizer *bpe);
 
 /* Writes the prompt and its continuation to `file`, token by token. Returns the number of new tokens, or -1. */
-int64_t generate_text(FILE *file, tg_tape *quiet, const tg_gpt *gpt, tg_tokenizer *bpe, const options *o);
+int64_t generate_text(FILE *file, tg_tape *quiet, const model *m, tg_tokenizer *bpe, const options *o);
 
 #endif

@@ -7,8 +7,7 @@
 
 #define LIGHTHOUSE "examples/lighthouse.txt"
 
-/* Returns FNV-1a over the ids. */
-static uint64_t checksum(const int32_t *ids, int64_t count)
+uint64_t ids_checksum(const int32_t *ids, int64_t count)
 {
     uint64_t sum = UINT64_C(14695981039346656037);
     for (int64_t i = 0; i < count; i++) {
@@ -35,7 +34,7 @@ static bool load_text(corpus *c, const char *path, int64_t vocabulary, tg_error 
     c->validation =
         (part){.name = "validation, the text's last tenth", .ids = c->tokens.ids + kept, .count = count / 10};
     snprintf(c->identity, sizeof c->identity, "%lld tokens, checksum %016llx", (long long)count,
-             (unsigned long long)checksum(c->tokens.ids, count));
+             (unsigned long long)ids_checksum(c->tokens.ids, count));
     print_line(stdout, "%s: %zu bytes, %lld tokens of a vocabulary of %d%s", path, length, (long long)count,
                tg_tokenizer_vocabulary(c->bpe), is_trained ? " (byte pairs, trained on this text)" : "");
     return true;
@@ -87,22 +86,22 @@ void corpus_free(corpus *c)
 {
     tg_tokenizer_free(c->bpe);
     tg_tokens_free(&c->tokens);
+    examples_free(&c->examples);
     tg_token_file_free(c->files[0]);
     tg_token_file_free(c->files[1]);
     *c = (corpus){0};
 }
 
-bool vocabulary_fits(const tg_tokenizer *bpe, int64_t rows)
-{
-    return !bpe || tg_tokenizer_vocabulary(bpe) == rows ||
-           complain("the vocabulary has %d ids, the model's table %lld rows; --vocab must be the model's vocabulary",
-                    tg_tokenizer_vocabulary(bpe), (long long)rows);
-}
-
 bool part_fits(const part *p, int64_t context)
 {
-    return p->count > context || complain("%s: %lld tokens; must be at least %lld, the context and one target", p->name,
-                                          (long long)p->count, (long long)context + 1);
+    return p->examples || p->count > context ||
+           complain("%s: %lld tokens; must be at least %lld, the context and one target", p->name, (long long)p->count,
+                    (long long)context + 1);
+}
+
+int64_t part_fill(const part *p, tg_tape *t, tg_batch *batch)
+{
+    return p->examples ? examples_fill(p->examples, t, batch) : tg_tensor_count(batch->targets);
 }
 
 tg_loader *part_loader(const part *p, int64_t context, int64_t stride, int64_t batch, bool shuffle, tg_run *run)
@@ -111,16 +110,22 @@ tg_loader *part_loader(const part *p, int64_t context, int64_t stride, int64_t b
         return NULL;
     }
     tg_loader_config config = tg_loader_config_default();
-    config.context = context;
-    config.stride = stride;
+    if (!p->examples) {
+        config.context = context;
+        config.stride = stride;
+    }
     config.batch_size = batch;
     config.shuffle = shuffle;
     config.drop_last = shuffle;
     /* in training the ranks share each batch; in an evaluation they share the list of batches */
     config.parts = shuffle ? parallel_ranks() : 1;
     config.part = shuffle ? parallel_rank() : 0;
-    tg_loader *loader =
-        p->file ? tg_loader_new_from_file(run, p->file, &config) : tg_loader_new(run, p->ids, p->count, &config);
+    tg_tensor *numbers =
+        p->examples ? tg_tensor_new_arange(TG_I32, (double)p->first, (double)(p->first + p->count), 1, NULL) : NULL;
+    tg_loader *loader = p->file       ? tg_loader_new_from_file(run, p->file, &config)
+                        : p->examples ? tg_loader_new_from_tensors(run, &numbers, 1, &config)
+                                      : tg_loader_new(run, p->ids, p->count, &config);
+    tg_release(numbers);
     if (tg_loader_error(loader)->code != TG_OK) {
         complain("%s: %s", p->name, tg_loader_error(loader)->text);
         tg_loader_free(loader);

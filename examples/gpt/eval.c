@@ -9,27 +9,27 @@
 #include "../common/program.h"
 #include "../common/terminal.h"
 #include "commands.h"
+#include "memory.h"
 #include "parallel.h"
 #include "training.h"
 
-bool evaluate(evaluation *e, tg_tape *quiet, const tg_gpt *gpt, const part *p, int64_t batch, int64_t batches)
+bool evaluate(evaluation *e, tg_tape *quiet, const model *m, const part *p, int64_t batch, int64_t batches)
 {
     *e = (evaluation){0};
     double start = seconds(), sum = 0;
-    int64_t context = tg_gpt_get_config(gpt)->context;
     /* a loader draws at the start of a pass; without shuffling, the draws have no effect */
     tg_run *unused = tg_run_new(0);
-    tg_loader *loader = part_loader(p, context, context, batch, false, unused);
+    tg_loader *loader = part_loader(p, m->window, m->window, batch, false, unused);
     tg_batch b;
     for (int64_t i = 0; loader && i != batches && tg_loader_next(loader, &b); i++) {
         if (i % parallel_ranks() != parallel_rank()) {
             continue;
         }
         tg_tape_reset(quiet);
-        /* (B,T) -> (B,T,V) -> a scalar */
-        tg_tensor *loss = tg_cross_entropy(quiet, tg_gpt_forward(quiet, gpt, b.inputs, NULL), b.targets, NULL);
-        sum += loss ? tg_tensor_item(loss, NULL) * (double)tg_tensor_count(b.targets) : 0;
-        e->tokens += tg_tensor_count(b.targets);
+        int64_t counted = part_fill(p, quiet, &b);
+        tg_tensor *loss = model_loss(quiet, m, &b);
+        sum += loss ? tg_tensor_item(loss, NULL) * (double)counted : 0;
+        e->tokens += counted;
     }
     bool good = loader != NULL;
     const tg_error *error = tg_tape_error(quiet)->code != TG_OK ? tg_tape_error(quiet) : tg_loader_error(loader);
@@ -119,11 +119,11 @@ static bool eval_on(const options *o, const model *m, const origin *from, tg_tok
         return false;
     }
     tg_tape *quiet = quiet_tape_new(NULL, o->reproducible);
-    bool good = quiet && vocabulary_fits(c.bpe, config->vocabulary) && show_part(o, &c, from) &&
-                evaluate(&e, quiet, m->gpt, &c.validation, o->batch, o->eval_batches);
+    bool good = quiet && vocabulary_fits(c.bpe, m) && show_part(o, &c, from) &&
+                evaluate(&e, quiet, m, &c.validation, o->batch, o->eval_batches);
     if (good) {
         printf("%lld tokens in windows of %lld: loss %.4f, perplexity %.2f; %.0f tokens/s\n", (long long)e.tokens,
-               (long long)config->context, e.loss, exp(e.loss), (double)e.tokens / e.seconds);
+               (long long)m->window, e.loss, exp(e.loss), (double)e.tokens / e.seconds);
     }
     tg_tape_free(quiet);
     corpus_free(&c);
@@ -138,9 +138,17 @@ int eval(const options *given)
     tg_tokenizer *bpe = NULL;
     char path[PATH_BYTES];
     bool is_given = o.text || o.val_tokens;
-    bool good = model_find("--model", o.model, TG_CHECKPOINT_BEST, path) &&
-                model_load(&m, path, TG_CHECKPOINT_BEST, false, &bpe) && origin_read(&from, &o, path, !is_given) &&
-                (is_given || take_text(&o, &from)) && (o.val_tokens || model_tokenizer(&bpe, o.model, &o));
+    model_use use = {.choice = TG_CHECKPOINT_BEST, .window = o.context, .adapter = o.adapter};
+    bool good = model_load(&m, o.model, &use, &bpe);
+    if (good && m.is_published) {
+        published_show(&m, o.model, (double)(o.batch * m.window) * activation_floats(tg_gpt_get_config(m.gpt)));
+        good = is_given ||
+               complain("--model %s: gpt train has not written it; --text FILE or --tokens FILE must name a text",
+                        o.model);
+    } else if (good) {
+        good = model_find("--model", o.model, TG_CHECKPOINT_BEST, path) && origin_read(&from, &o, path, !is_given);
+    }
+    good = good && (is_given || take_text(&o, &from)) && (o.val_tokens || model_tokenizer(&bpe, o.model, &o));
     if (good) {
         good = eval_on(&o, &m, &from, bpe);
     } else {

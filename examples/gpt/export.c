@@ -87,17 +87,18 @@ static bool write_files(const options *o, const model *m, const tg_tokenizer *bp
     tg_error error = TG_NO_ERROR;
     tg_gpt_save_config config = tg_gpt_save_config_default();
     config.floats = floats_of(o);
-    config.end_token = tg_tokenizer_end_of_text(bpe);
+    config.end_token = m->is_published ? -1 : tg_tokenizer_end_of_text(bpe);
     return (tg_gpt_save(m->gpt, folder, &config, &error) || complain("%s", error.text)) &&
-           (!bpe || write_vocabulary(folder, bpe));
+           (m->is_published ? published_copy_vocabulary(o->model, folder) : !bpe || write_vocabulary(folder, bpe));
 }
 
 static void remove_folder(const char *folder)
 {
-    static const char *const names[] = {"model.safetensors", "config.json", "vocab.json", "merges.txt"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        remove(folder_file(folder, names[i]));
+    for (const char *const *name = published_vocabulary; *name; name++) {
+        remove(folder_file(folder, *name));
     }
+    remove(folder_file(folder, "model.safetensors"));
+    remove(folder_file(folder, "config.json"));
     rmdir(folder);
 }
 
@@ -136,9 +137,11 @@ int export(const options *o)
         complain("--out %s: must not exist", o->out);
         return 2;
     }
-    if (!model_load(&m, o->model, TG_CHECKPOINT_BEST, false, &bpe)) {
+    if (!model_load(&m, o->model, &(model_use){.choice = TG_CHECKPOINT_BEST, .is_f32 = true, .adapter = o->adapter},
+                    &bpe)) {
         return 2;
     }
+    tg_gpt_merge_lora(m.gpt);
     bool is_course = strcmp(o->layout, "course") == 0;
     bool is_written = is_course ? write_params(o, &m) : write_folder(o, &m, bpe);
     if (is_written) {

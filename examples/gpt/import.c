@@ -1,7 +1,5 @@
 /* import: reads the weights of a GPT-2 that another program has written, and writes them as a checkpoint. */
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "../common/program.h"
 #include "../common/terminal.h"
@@ -26,18 +24,14 @@ static bool save(const model *m, const tg_tokenizer *bpe, const char *folder)
     return is_saved || error.code == TG_OK ? is_saved : complain("%s", error.text);
 }
 
-/* Returns the path of the vocabulary: --vocab, or the folder of the weights if it has one, or NULL. */
-static const char *find_vocabulary(const options *o)
+/* Returns whether a checkpoint can describe the model. */
+static bool is_describable(const model *m, const char *from)
 {
-    static const char *const names[] = {"tokenizer.json", "vocab.json", "encoder.json"};
-    struct stat status;
-    bool is_folder = stat(o->from, &status) == 0 && S_ISDIR(status.st_mode);
-    for (size_t i = 0; !o->vocab && is_folder && i < sizeof names / sizeof *names; i++) {
-        if (access(folder_file(o->from, names[i]), F_OK) == 0) {
-            return o->from;
-        }
-    }
-    return o->vocab;
+    const tg_gpt_config *c = tg_gpt_get_config(m->gpt);
+    return (c->position == TG_POSITION_LEARNED && c->hidden == 4 * c->width && c->eps == 1e-5) ||
+           complain(
+               "--from %s: is no GPT-2 of the usual sizes; the other commands take the folder itself, gpt train too",
+               from);
 }
 
 /* Reads the model and its vocabulary. */
@@ -53,12 +47,15 @@ static bool read_model(const options *o, model *m, tg_tokenizer **bpe)
     if (!m->gpt) {
         return complain("%s", tg_params_error(m->params)->text);
     }
-    const char *vocabulary = find_vocabulary(o);
+    if (!is_describable(m, o->from)) {
+        return false;
+    }
+    const char *vocabulary = o->vocab || !has_vocabulary(o->from) ? o->vocab : o->from;
     *bpe = vocabulary ? tg_tokenizer_open(vocabulary, NULL, &error) : NULL;
     if (vocabulary && !*bpe) {
         return complain("%s", error.text);
     }
-    return vocabulary_fits(*bpe, tg_gpt_get_config(m->gpt)->vocabulary);
+    return vocabulary_fits(*bpe, m);
 }
 
 static void show(const model *m, const tg_tokenizer *bpe, const char *folder)

@@ -52,9 +52,8 @@ static void print_count(const char *what, int64_t count)
 
 static void print_bytes(const char *what, double values)
 {
-    double bytes = values * (double)sizeof(float);
-    bool is_large = bytes >= 1e9;
-    printf("  %-34s %12.*f %s\n", what, is_large ? 2 : 1, bytes / (is_large ? 1e9 : 1e6), is_large ? "GB" : "MB");
+    char text[BYTES_TEXT];
+    printf("  %-34s %15s\n", what, bytes_text(values * (double)sizeof(float), text));
 }
 
 /* Prints the memory of the results of a step, and the sum with that of the parameters. */
@@ -149,11 +148,17 @@ int info(const options *o)
     if (o->model && is_foreign(o->model)) {
         return list_tensors(o->model) ? 0 : 2;
     }
-    if (o->model ? !model_load(&m, o->model, TG_CHECKPOINT_BEST, false, NULL) : !model_configure(o, &config)) {
+    if (o->model ? !model_load(&m, o->model, &(model_use){.choice = TG_CHECKPOINT_BEST}, NULL)
+                 : !model_configure(o, &config)) {
         return 2;
     }
     config = o->model ? *tg_gpt_get_config(m.gpt) : config;
-    print_sizes(&config, o->batch);
+    if (m.is_published) {
+        int64_t tokens = o->batch * m.window, trained = tg_params_value_count(m.params);
+        published_show(&m, o->model, training_floats(&config, trained, tokens));
+    } else {
+        print_sizes(&config, o->batch);
+    }
     bool made = !o->names || m.gpt || model_make(&m, &config, 0);
     if (made && o->names) {
         print_names(m.params);

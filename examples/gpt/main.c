@@ -1,11 +1,14 @@
-/* gpt: GPT-2 on the command line: trains a model, measures its loss, and generates text.
+/* gpt: language models on the command line: trains and fine-tunes a model, measures its loss, and generates text.
  *
  *   main.c         the list of commands
  *   options.c      the options of each command
  *   corpus.c       token ids for training and validation
  *   model.c        a GPT and its configuration
  *   checkpoint.c   loading a trained model
- *   memory.c       the memory that a training needs
+ *   published.c    models of other programs, as folders
+ *   examples.c     texts with answers, from JSON lines
+ *   chat.c         conversations as texts
+ *   memory.c       the memory that a model and its training need
  *   training.c     the checkpoints of gpt train, and --resume
  *   optimizer.c    the optimizers of gpt train
  *   history.c      losses and their curves
@@ -36,14 +39,20 @@ static const struct {
      "too. --resume continues a run that was stopped or killed: its losses, validations and checkpoints are those of\n"
      "a run without an interruption, to the last bit. With more --steps it continues a run that has ended, too: the\n"
      "learning rate stays where it ended, at a tenth of --lr. --from begins with the weights and the vocabulary of\n"
-     "another model, such as one of gpt import.\n"},
+     "another model, such as one of gpt import, or a published folder. Such a model is fine-tuned on a text or on "
+     "--data,\n"
+     "examples of which only the answers count; the folder of the results is then one for transformers, or with "
+     "--lora\n"
+     "one for peft. With --lora the weights of a folder of bf16 stay so, and take 2 bytes each.\n"},
     {"eval", EVAL, eval,
      "gpt eval: prints the loss and the perplexity of a trained model. Without --text and --tokens, the model is\n"
      "evaluated on the validation part of the text with which it was trained. The text must be where it was then.\n"},
     {"generate", GENERATE, generate,
      "gpt generate: continues a text with a trained model. Of a folder it takes the last checkpoint, which may know "
      "its\n"
-     "text by heart; the file `best` there names the checkpoint with the lowest validation loss.\n"},
+     "text by heart; the file `best` there names the checkpoint with the lowest validation loss. A published folder is "
+     "a\n"
+     "model, too: a line says what it is and what memory it needs, and the text ends at its end tokens.\n"},
     {"vocabulary", VOCABULARY, vocabulary,
      "gpt vocabulary: trains a vocabulary of byte pairs on a text. The text is read in parts, so it may be larger "
      "than\n"
@@ -67,7 +76,8 @@ static const struct {
      "The layout hugging-face is a folder for GPT2LMHeadModel.from_pretrained, with the vocabulary. A model without\n"
      "biases of queries, keys and values gets zeros. The layout course is a file, the state dict of GPTModel without "
      "its\n"
-     "masks; out_head.weight is not in it if the head is tied to tok_emb.weight.\n"},
+     "masks; out_head.weight is not in it if the head is tied to tok_emb.weight. A published folder is written again,\n"
+     "with LoRA of --adapter merged into its weights.\n"},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -79,7 +89,10 @@ static void explain(void)
         const char *text = strchr(commands[i].introduction, ':') + 2;
         printf("  gpt %-10s %.*s\n", commands[i].name, (int)strcspn(text, ".\n"), text);
     }
-    printf("\ngpt COMMAND --help lists the command's options.\n");
+    printf("\nA published folder has config.json, model.safetensors and tokenizer.json. The families are GPT-2, Llama "
+           "(3.2,\n"
+           "SmolLM2), Mistral, Qwen2, Qwen3 and Gemma 3 without images.\n"
+           "\ngpt COMMAND --help lists the command's options.\n");
 }
 
 /* Reads the command line. Returns the index of the command, with its options in `o`, or COMMANDS if the program ends

@@ -8,4 +8,15 @@
  * without. */
 double activation_floats(const tg_gpt_config *config);
 
+/* Returns the floats that a step has besides the weights of a model: the gradients and the two moments of AdamW of the
+ * `trained` ones, and the activations of `tokens` positions. */
+double training_floats(const tg_gpt_config *config, int64_t trained, int64_t tokens);
+
+/* Returns the floats of the keys and values of `tokens` positions. */
+double cache_floats(const tg_gpt_config *config, int64_t tokens);
+
+/* Writes a number of bytes in MB or GB. */
+#define BYTES_TEXT 24
+const char *bytes_text(double bytes, char text[BYTES_TEXT]);
+
 #endif

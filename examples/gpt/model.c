@@ -42,6 +42,7 @@ bool model_make(model *m, const tg_gpt_config *config, uint64_t seed)
     m->run = tg_run_new(seed);
     m->params = tg_params_new(m->run, TG_F32);
     m->gpt = tg_gpt_new(m->params, config);
+    m->window = config->context;
     if (m->gpt) {
         return true;
     }
@@ -56,6 +57,13 @@ void model_free(model *m)
     tg_params_free(m->params);
     tg_run_free(m->run);
     *m = (model){0};
+}
+
+tg_tensor *model_loss(tg_tape *t, const model *m, const tg_batch *batch)
+{
+    /* (B,T) -> (B,T,V) -> a scalar */
+    return m->is_published ? tg_gpt_loss(t, m->gpt, batch->inputs, batch->targets, NULL)
+                           : tg_cross_entropy(t, tg_gpt_forward(t, m->gpt, batch->inputs, NULL), batch->targets, NULL);
 }
 
 tg_tape *tape_new(tg_run *run, bool reproducible)

@@ -13,7 +13,24 @@ typedef struct model {
     tg_run *run;
     tg_params *params;
     tg_gpt *gpt;
+    /* whether another program has written it: a folder with a config.json */
+    bool is_published;
+    /* the number of tokens of a window in training and evaluation */
+    int64_t window;
 } model;
+
+/* How a model is loaded. */
+typedef struct model_use {
+    /* of the checkpoints of a folder */
+    tg_checkpoint_choice choice;
+    /* whether all weights are trained or written; else those that a published folder has in bf16 stay so */
+    bool is_f32;
+    bool activation_checkpointing;
+    /* the number of tokens of a window; below 1: the context, of a published model at most 1024 */
+    int64_t window;
+    /* a folder of peft for a published model, or NULL */
+    const char *adapter;
+} model_use;
 
 /* Sets the configuration from --config and the size options. Returns false after printing an error. */
 bool model_configure(const options *o, tg_gpt_config *config);
@@ -23,6 +40,10 @@ bool model_configure(const options *o, tg_gpt_config *config);
  * printing an error; the model is then empty. */
 bool model_make(model *m, const tg_gpt_config *config, uint64_t seed);
 void model_free(model *m);
+
+/* Returns the loss of a batch, a scalar. Of a published model, whose vocabulary may be large, the logits never exist as
+ * a whole. */
+tg_tensor *model_loss(tg_tape *t, const model *m, const tg_batch *batch);
 
 /* Return a tape, or one without recording and without dropout, for evaluation and generation; NULL after printing an
  * error. */
@@ -48,11 +69,10 @@ bool model_find(const char *option, const char *model_path, tg_checkpoint_choice
 /* The same of a folder alone. */
 bool model_find_in(const char *option, const char *folder, tg_checkpoint_choice choice, char path[PATH_BYTES]);
 
-/* Reads a trained model: from a folder of gpt train its best or its last checkpoint, or from a file. Unless `bpe` is
- * NULL, it also reads the vocabulary; *bpe becomes NULL if the model has none. Returns false after printing an
- * error. */
-bool model_load(model *m, const char *path, tg_checkpoint_choice choice, bool activation_checkpointing,
-                tg_tokenizer **bpe);
+/* Reads a trained model: from a folder of gpt train its best or its last checkpoint, from a file, or from a published
+ * folder. Unless `bpe` is NULL, it also reads the vocabulary; *bpe becomes NULL if the model has none. Returns false
+ * after printing an error. */
+bool model_load(model *m, const char *path, const model_use *use, tg_tokenizer **bpe);
 
 /* Reads the vocabulary of a checkpoint; *bpe becomes NULL if it has none. Returns false after printing an error. */
 bool vocabulary_load(const char *path, tg_tokenizer **bpe);
@@ -60,5 +80,33 @@ bool vocabulary_load(const char *path, tg_tokenizer **bpe);
 /* Replaces *bpe, the vocabulary of the model at `path`, by that of --vocab, if that is given. Returns false after
  * printing an error if neither exists. */
 bool model_tokenizer(tg_tokenizer **bpe, const char *path, const options *o);
+
+/* Returns true if the vocabulary has as many ids as the model's table has rows, of a published model at most so many,
+ * or if `bpe` is NULL. Returns false after printing an error. */
+bool vocabulary_fits(const tg_tokenizer *bpe, const model *m);
+
+/* ---- published.c ---- */
+
+/* Returns whether a folder has a vocabulary. */
+bool has_vocabulary(const char *folder);
+
+/* Returns whether a path is a folder of a published model, which has a config.json, or one of peft. */
+bool is_published(const char *path);
+bool is_adapter(const char *path);
+
+/* Reads a model that another program has written, as model_load does. */
+bool published_load(model *m, const char *folder, const model_use *use, tg_tokenizer **bpe);
+
+/* Prints a line about a published model: its family, its sizes, and the memory of its parameters and `more` floats. */
+void published_show(const model *m, const char *folder, double more);
+
+/* Adds LoRA to the layers of --lora-layers, and stops the training of all else. */
+bool published_add_lora(const model *m, const options *o);
+
+/* Copies the files of the vocabulary from one published folder to another. */
+bool published_copy_vocabulary(const char *from, const char *to);
+
+/* The files that published_copy_vocabulary copies. The last one is NULL. */
+extern const char *const published_vocabulary[];
 
 #endif

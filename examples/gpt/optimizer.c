@@ -64,11 +64,18 @@ tg_optim *optimizer_make(const options *o, tg_params *params)
     }
     tg_optim *optim = optimizers[i].make(params);
     tg_optim_set_weight_decay(optim, NULL, o->weight_decay);
-    const char *const vectors[] = {"*.bias", "*.scale", "*.shift"};
-    for (int k = 0; k < 3; k++) {
-        tg_optim_add_to_group(optim, "no decay", vectors[k]);
+    /* not all models have each kind of vectors, and LoRA has none */
+    static const char *const vectors[] = {".bias", ".scale", ".shift"};
+    bool has_vectors = false;
+    for (int64_t k = 0; k < 3 * tg_params_count(params); k++) {
+        const char *name = tg_params_at(params, k / 3).name, *end = strrchr(name, '.');
+        if (end && strcmp(end, vectors[k % 3]) == 0) {
+            has_vectors = tg_optim_add_to_group(optim, "no decay", name);
+        }
     }
-    tg_optim_set_weight_decay(optim, "no decay", 0);
+    if (has_vectors) {
+        tg_optim_set_weight_decay(optim, "no decay", 0);
+    }
     if (!optim) {
         complain("%s", tg_params_error(params)->text);
     }

@@ -6,12 +6,14 @@
 #include <tapegrad.h>
 
 #include "../common/program.h"
+#include "model.h"
 #include "parallel.h"
 
 #define AT(field) offsetof(options, field)
 #define COUNT "[1,1000000000]"
 #define SIZE "[1,1000000]"
 #define DEFAULT_STEPS 900
+#define DEFAULT_STEPS_OF_DATA 200
 
 static const command_line_option table[] = {
     {"config", "NAME", VALUE_TEXT, AT(config), NULL,
@@ -25,7 +27,13 @@ static const command_line_option table[] = {
      "attention heads (default those of config.json, or of the published GPT-2 with the same width)", IMPORT},
     {"width", "N", VALUE_INTEGER, AT(width), "[1,65536]", "width of the embeddings (default from --config)",
      TRAIN | INFO},
-    {"context", "N", VALUE_INTEGER, AT(context), SIZE, "maximum sequence length (default from --config)", TRAIN | INFO},
+    {"context", "N", VALUE_INTEGER, AT(context), SIZE,
+     "maximum sequence length (default from --config); with --from the tokens of a window (default that of the model, "
+     "and at most 1024 of a published one)",
+     TRAIN},
+    {"context", "N", VALUE_INTEGER, AT(context), SIZE, "maximum sequence length (default from --config)", INFO},
+    {"context", "N", VALUE_INTEGER, AT(context), SIZE,
+     "tokens of a window (default that of the model, and at most 1024 of a published one)", EVAL},
     {"position", "KIND", VALUE_TEXT, AT(position), NULL,
      "learned, sinusoidal, rotary, alibi, t5, shaw, transformer-xl, relative-key, relative-key-query, deberta or none "
      "(default learned)",
@@ -35,12 +43,15 @@ static const command_line_option table[] = {
     {"tied", NULL, VALUE_FLAG, AT(tied), NULL, "use the token table as the weight of the head, as in GPT-2",
      TRAIN | INFO},
     {"untied", NULL, VALUE_FLAG, AT(untied), NULL, "give the head its own weight", TRAIN | INFO},
-    {"model", "DIR", VALUE_TEXT, AT(model), NULL, "folder of gpt train, for its best checkpoint, or one checkpoint",
-     EVAL | EXPORT},
-    {"model", "DIR", VALUE_TEXT, AT(model), NULL, "folder of gpt train, for its last checkpoint, or one checkpoint",
-     GENERATE},
+    {"model", "DIR", VALUE_TEXT, AT(model), NULL,
+     "folder of gpt train, for its best checkpoint, one checkpoint, or a published folder", EVAL | EXPORT},
+    {"model", "DIR", VALUE_TEXT, AT(model), NULL,
+     "folder of gpt train, for its last checkpoint, one checkpoint, or a published folder", GENERATE},
     {"model", "PATH", VALUE_TEXT, AT(model), NULL,
-     "folder of gpt train, or a safetensors file; the tensors are listed if gpt has not written it", INFO},
+     "folder of gpt train, a published folder, or a safetensors file; the tensors are listed if gpt has not written it",
+     INFO},
+    {"adapter", "DIR", VALUE_TEXT, AT(adapter), NULL,
+     "folder of gpt train --lora, or of peft, for the published model of --model", EVAL | GENERATE | EXPORT},
 
     {"text", "FILE", VALUE_TEXT, AT(text), NULL,
      "UTF-8 text; the last tenth is for validation (default examples/lighthouse.txt)", TRAIN},
@@ -49,6 +60,11 @@ static const command_line_option table[] = {
     {"text", "FILE", VALUE_TEXT, AT(text), NULL, "UTF-8 text to tokenize; needs --out", TOKENIZE},
     {"text", "FILE...", VALUE_LIST, AT(texts), NULL, "UTF-8 texts, one or more; required", VOCABULARY},
     {"tokens", "FILE", VALUE_TEXT, AT(tokens), NULL, "file of gpt tokenize, instead of --text", TRAIN},
+    {"data", "FILE", VALUE_TEXT, AT(data), NULL,
+     "file of JSON lines, or of a list, for --from of a published folder: {\"instruction\",\"input\",\"output\"}, "
+     "{\"prompt\",\"completion\"} or {\"messages\"}; only answers count in the loss, and the last tenth is for "
+     "validation",
+     TRAIN},
     {"val-tokens", "FILE", VALUE_TEXT, AT(val_tokens), NULL,
      "file of gpt tokenize for validation (default no validation); needs --tokens", TRAIN},
     {"tokens", "FILE", VALUE_TEXT, AT(val_tokens), NULL,
@@ -68,7 +84,8 @@ static const command_line_option table[] = {
      "given with it",
      TRAIN},
     {"steps", "N", VALUE_INTEGER, AT(steps), "[1,10000000]",
-     "training steps (default 900); with --resume more than the run has: it goes on at the lowest learning rate",
+     "training steps (default 900, with --data 200); with --resume more than the run has: it goes on at the lowest "
+     "learning rate",
      TRAIN},
     {"decay-steps", "N", VALUE_INTEGER, AT(decay_steps), "[1,10000000]",
      "steps in which the learning rate falls to a tenth, where it stays (default --steps)", TRAIN},
@@ -78,7 +95,10 @@ static const command_line_option table[] = {
     {"stride", "N", VALUE_INTEGER, AT(stride), COUNT,
      "tokens from one window to the next (default 1 in a text, the context in token files)", TRAIN},
     {"lr", "X", VALUE_NUMBER, AT(lr), "(0,inf)",
-     "learning rate after warmup; falls to a tenth of it (default 0.384 / width)", TRAIN},
+     "learning rate after warmup; falls to a tenth of it (default 0.384 / width; of a published model 2e-05, with "
+     "--lora "
+     "0.0002)",
+     TRAIN},
     {"warmup", "N", VALUE_INTEGER, AT(warmup), "[0,10000000]",
      "steps in which the learning rate rises (default a twentieth of --decay-steps, and at least 10, or half of fewer "
      "than 20)",
@@ -98,6 +118,10 @@ static const command_line_option table[] = {
 
     {"prompt", "TEXT", VALUE_TEXT, AT(prompt), NULL,
      "beginning of the generated text (default The keeper, cut to the context)", TRAIN | GENERATE},
+    {"chat", "TEXT", VALUE_TEXT, AT(chat), NULL,
+     "a question instead of --prompt, in the chat format of the vocabulary, or else as an instruction of the book; "
+     "only the answer is printed",
+     TRAIN | GENERATE},
     {"prompt", "TEXT", VALUE_TEXT, AT(prompt), NULL, "print the ids and tokens of this text, instead of --text",
      TOKENIZE},
     {"max-new-tokens", "N", VALUE_INTEGER, AT(max_new_tokens), COUNT, "maximum number of generated tokens",
@@ -114,12 +138,25 @@ static const command_line_option table[] = {
      TRAIN | GENERATE},
     {"top-p", "P", VALUE_NUMBER, AT(top_p), "(0,1]",
      "sample from the fewest tokens whose probabilities sum to at least P", TRAIN | GENERATE},
-    {"end-of-text", NULL, VALUE_FLAG, AT(end_of_text), NULL, "stop at <|endoftext|>", GENERATE},
+    {"min-p", "P", VALUE_NUMBER, AT(min_p), "[0,1]",
+     "sample from the tokens that are at least P times as probable as the most probable one", TRAIN | GENERATE},
+    {"repetition-penalty", "X", VALUE_NUMBER, AT(repetition_penalty), "(0,inf)",
+     "makes tokens that the text has less probable: divides positive logits; 1: none", TRAIN | GENERATE},
+    {"end-of-text", NULL, VALUE_FLAG, AT(end_of_text), NULL,
+     "stop at <|endoftext|>; a published model always stops at its end tokens", GENERATE},
     {"end-of-text", NULL, VALUE_FLAG, AT(end_of_text), NULL, "encode <|endoftext|> as one id", TOKENIZE},
     {"no-cache", NULL, VALUE_FLAG, AT(no_cache), NULL, "compute all positions again for each token", GENERATE},
 
     {"from", "PATH", VALUE_TEXT, AT(from), NULL,
-     "begin with this model: a folder of gpt train or gpt import, or one checkpoint (default new initial values)",
+     "begin with this model: a folder of gpt train or gpt import, one checkpoint, or a published folder (default new "
+     "initial values)",
+     TRAIN},
+    {"lora", "RANK", VALUE_INTEGER, AT(lora), "[1,65536]",
+     "train LoRA of this rank beside the frozen weights of a published model (default all weights)", TRAIN},
+    {"lora-alpha", "X", VALUE_NUMBER, AT(lora_alpha), "(0,inf)", "the scale is X / RANK (default 2 RANK)", TRAIN},
+    {"lora-layers", "PATTERN...", VALUE_LIST, AT(lora_layers), NULL,
+     "layers with LoRA, by their names in gpt info --names, such as *.W_query (default those of all blocks, of a GPT-2 "
+     "*.out_proj *.ff.*)",
      TRAIN},
     {"from", "PATH", VALUE_TEXT, AT(from), NULL,
      "safetensors file of F32, F16 or BF16, an .index.json of several, or a folder with either", IMPORT},
@@ -167,9 +204,9 @@ static bool resumes_alone(const options *o)
 /* Returns false after printing an error if an option is given that --greedy ignores. */
 static bool chooses_alone(const options *o)
 {
-    static const char *const draws[] = {"--temperature", "--top-k", "--top-p"};
+    static const char *const draws[] = {"--temperature", "--top-k", "--top-p", "--min-p"};
     for (int i = 1; i < o->argc; i++) {
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < 4; k++) {
             if (strncmp(o->argv[i], draws[k], strlen(draws[k])) == 0) {
                 return complain("--greedy: must not be used with %s", draws[k]);
             }
@@ -194,11 +231,24 @@ static bool agree(const options *o, command which)
         return complain("--text: must not be used with --%s", o->tokens || which == EVAL ? "tokens" : "val-tokens");
     }
     bool sized = o->config || o->layers != AS_CONFIGURED || o->heads != AS_CONFIGURED || o->width != AS_CONFIGURED ||
-                 o->context != AS_CONFIGURED || o->vocab_size != AS_CONFIGURED || o->dropout >= 0 || o->tied ||
-                 o->untied || o->position;
+                 (o->context != AS_CONFIGURED && which == INFO) || o->vocab_size != AS_CONFIGURED || o->dropout >= 0 ||
+                 o->tied || o->untied || o->position;
     if (sized && ((which == INFO && o->model) || (which == TRAIN && o->from))) {
         return complain("--%s %s: must not be used with --config or with other options of the configuration",
                         which == INFO ? "model" : "from", which == INFO ? o->model : o->from);
+    }
+    if (o->prompt && o->chat) {
+        return complain("--chat: must not be used with --prompt");
+    }
+    if (o->data && (o->text || o->tokens)) {
+        return complain("--data: must not be used with --%s", o->text ? "text" : "tokens");
+    }
+    if ((o->data || o->lora > 0) && !(o->from && is_published(o->from)) && !o->resume) {
+        return complain("--%s: must be used with --from and a published folder, which has a config.json",
+                        o->data ? "data" : "lora");
+    }
+    if ((o->lora_alpha != AS_CONFIGURED || o->lora_layers.count > 0) && o->lora < 1) {
+        return complain("--lora-%s: must be used with --lora", o->lora_layers.count > 0 ? "layers" : "alpha");
     }
     if (which == TRAIN && o->val_tokens && !o->tokens) {
         return complain("--val-tokens %s: must be used with --tokens", o->val_tokens);
@@ -216,7 +266,8 @@ static bool agree(const options *o, command which)
         return complain("--warmup %lld: must be less than --%s, %lld", (long long)o->warmup,
                         o->decay_steps == o->steps ? "steps" : "decay-steps", (long long)o->decay_steps);
     }
-    return !o->prompt || *o->prompt || complain("--prompt '': must be at least one character");
+    const char *text = o->chat ? o->chat : o->prompt;
+    return !text || *text || complain("--%s '': must be at least one character", o->chat ? "chat" : "prompt");
 }
 
 int options_read(options *o, command which, const char *introduction, int argc, char **argv)
@@ -250,6 +301,9 @@ int options_read(options *o, command which, const char *introduction, int argc, 
         .temperature = 0.8,
         .top_k = TG_NO_TOP_K,
         .top_p = 0.9,
+        .min_p = 0,
+        .repetition_penalty = 1,
+        .lora_alpha = AS_CONFIGURED,
         .layout = "hugging-face",
         .floats = "f32",
         .tolerance = 1e-5,
@@ -261,7 +315,7 @@ int options_read(options *o, command which, const char *introduction, int argc, 
         return status;
     }
     if (!o->resume) {
-        o->steps = o->steps == AS_CONFIGURED ? DEFAULT_STEPS : o->steps;
+        o->steps = o->steps != AS_CONFIGURED ? o->steps : o->data ? DEFAULT_STEPS_OF_DATA : DEFAULT_STEPS;
         o->decay_steps = o->decay_steps == AS_CONFIGURED ? o->steps : o->decay_steps;
     }
     if (!agree(o, which)) {

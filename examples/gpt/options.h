@@ -58,10 +58,19 @@ typedef struct options {
     int64_t max_new_tokens, top_k, text_count;
     double temperature, top_p;
     bool greedy, end_of_text, no_cache;
+    /* a question instead of a prompt */
+    const char *chat;
+    double min_p, repetition_penalty;
 
     /* gpt import: the weights to read, gpt train: the model to begin with; gpt import and export: the names of the
      * weights, and how floats are written */
     const char *from, *layout, *floats;
+
+    /* published models: trained LoRA, examples with answers, and the rank, alpha and layers of new LoRA */
+    const char *adapter, *data;
+    int64_t lora;
+    double lora_alpha;
+    text_list lora_layers;
 
     /* gpt info: list the parameters */
     bool names;

@@ -1,6 +1,7 @@
 /* train: trains a GPT, and prints and writes the results.
  *
- * --from begins with the weights of another model, and with a new optimizer.
+ * --from begins with the weights of another model, and with a new optimizer. With a published model the checkpoints
+ * have only what is trained, so a run that continues reads its folder again; the result is such a folder, or peft's.
  *
  * One generator draws the initial values, the order of the windows, and dropout. Validation and samples use their own
  * tape and generator, so that they do not change the run: the losses are the same bits with any number of validations.
@@ -14,6 +15,7 @@
 #include "../common/program.h"
 #include "../common/terminal.h"
 #include "commands.h"
+#include "memory.h"
 #include "parallel.h"
 #include "training.h"
 
@@ -32,9 +34,11 @@ static int64_t warmup_steps(const options *o)
 
 /* Returns a schedule of linear warmup and cosine decay. The default learning rate is inversely proportional to the
  * width, because wider models need smaller steps (Brown et al. 2020, table 2.1). */
-static tg_schedule_config make_schedule(const options *o, int64_t width)
+static tg_schedule_config make_schedule(const options *o, const model *m)
 {
-    double lr = o->lr == AS_CONFIGURED ? 0.384 / (double)width : o->lr;
+    double width = (double)tg_gpt_get_config(m->gpt)->width;
+    double standard = !m->is_published ? 0.384 / width : o->lora > 0 ? 2e-4 : 2e-5;
+    double lr = o->lr == AS_CONFIGURED ? standard : o->lr;
     tg_schedule_config schedule = tg_schedule_config_default();
     schedule.kind = TG_SCHEDULE_COSINE;
     schedule.lr = lr;
@@ -58,7 +62,11 @@ static bool open_folder(training *r)
     config.keep = o->keep;
     char *found = tg_checkpoint_find(o->out, TG_CHECKPOINT_LAST, NULL);
     bool is_taken = found && !o->resume && !o->overwrite;
+    bool is_foreign = !found && (is_published(o->out) || is_adapter(o->out));
     tg_text_free(found);
+    if (is_foreign) {
+        return complain("folder '%s': has a published model", o->out);
+    }
     if (is_taken) {
         return complain("folder '%s': has a trained model; --resume %s continues it, --overwrite replaces it", o->out,
                         o->out);
@@ -76,7 +84,7 @@ static bool open_folder(training *r)
 static bool write_vocabulary(const training *r)
 {
     tg_error error = TG_NO_ERROR;
-    return parallel_rank() > 0 || !r->c.bpe ||
+    return parallel_rank() > 0 || !r->c.bpe || r->m.is_published ||
            tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "vocab.bpe"), TG_VOCABULARY_MERGES, NULL) ||
            tg_tokenizer_save(r->c.bpe, folder_file(r->o->out, "tokenizer.json"), TG_VOCABULARY_JSON, &error) ||
            complain("%s", error.text);
@@ -98,18 +106,41 @@ static bool load_first_model(training *r, tg_gpt_config *config, tg_tokenizer **
 {
     const options *o = r->o;
     char path[PATH_BYTES];
-    if (!model_find("another --from", r->resumed ? r->resumed : o->from, TG_CHECKPOINT_BEST, path) ||
-        !model_load(&r->m, path, TG_CHECKPOINT_BEST, o->activation_checkpointing, bpe)) {
+    const char *from = r->resumed && !is_published(o->from) ? r->resumed : o->from;
+    model_use use = {.choice = TG_CHECKPOINT_BEST,
+                     .is_f32 = o->lora < 1,
+                     .activation_checkpointing = o->activation_checkpointing,
+                     .window = o->context};
+    if (!(is_published(from) || model_find("another --from", from, TG_CHECKPOINT_BEST, path)) ||
+        !model_load(&r->m, is_published(from) ? from : path, &use, bpe)) {
         return false;
     }
     tg_rng_seed(tg_run_rng(r->m.run), (uint64_t)o->seed);
     *config = *tg_gpt_get_config(r->m.gpt);
-    bool has_vocabulary = r->resumed || (o->tokens && !o->vocab) || model_tokenizer(bpe, o->from, o);
-    if (!has_vocabulary || !vocabulary_fits(*bpe, config->vocabulary)) {
+    bool needs_none = (r->resumed && !r->m.is_published) || (o->tokens && !o->vocab);
+    if (!(needs_none || model_tokenizer(bpe, o->from, o)) || !vocabulary_fits(*bpe, &r->m) ||
+        (o->lora > 0 && !published_add_lora(&r->m, o))) {
         tg_tokenizer_free(*bpe);
         return false;
     }
     return true;
+}
+
+/* Prints the sizes of the model. */
+static void show_model(const training *r)
+{
+    const tg_gpt_config *c = tg_gpt_get_config(r->m.gpt);
+    int64_t trained = tg_params_value_count(r->trained);
+    if (r->m.is_published) {
+        published_show(&r->m, r->o->from, training_floats(c, trained, r->o->batch * r->m.window));
+        printf("trains %lld parameters\n", (long long)trained);
+    } else {
+        printf("%lld layers, %lld heads, width %lld, context %lld, head %s: %lld parameters\n", (long long)c->layers,
+               (long long)c->heads, (long long)c->width, (long long)c->context, c->tied_head ? "tied" : "untied",
+               (long long)trained);
+    }
+    char text[PRODUCTS_TEXT];
+    printf("computed by %s\n", products_text(text));
 }
 
 static bool prepare(training *r)
@@ -119,20 +150,22 @@ static bool prepare(training *r)
     tg_tokenizer *bpe;
     bool has_model =
         o->from ? load_first_model(r, &config, &bpe) : model_configure(o, &config) && first_vocabulary(r, &bpe);
-    if (!has_model || !corpus_load(&r->c, o, bpe, config.vocabulary)) {
+    if (!has_model ||
+        !(o->data ? corpus_load_examples(&r->c, o, &r->m, bpe) : corpus_load(&r->c, o, bpe, config.vocabulary))) {
         return false;
     }
     config.vocabulary = r->c.bpe ? tg_tokenizer_vocabulary(r->c.bpe) : config.vocabulary;
     if (!r->m.gpt && !model_make(&r->m, &config, (uint64_t)o->seed)) {
         return false;
     }
-    int64_t stride = o->stride != AS_CONFIGURED ? o->stride : r->c.training.file ? config.context : 1;
-    r->windows = part_loader(&r->c.training, config.context, stride, o->batch, true, r->m.run);
-    r->optim = r->windows ? optimizer_make(o, r->m.params) : NULL;
+    r->trained = o->lora > 0 ? tg_params_new_part(r->m.params, "*.lora_*") : r->m.params;
+    int64_t stride = o->stride != AS_CONFIGURED ? o->stride : r->c.training.file ? r->m.window : 1;
+    r->windows = part_loader(&r->c.training, r->m.window, stride, o->batch, true, r->m.run);
+    r->optim = r->windows ? optimizer_make(o, r->trained) : NULL;
     if (!r->optim) {
         return false;
     }
-    r->schedule = make_schedule(o, config.width);
+    r->schedule = make_schedule(o, &r->m);
     /* The ranks drop other units. The generator of the model draws the same windows on all of them. */
     r->dropout = tg_run_new_stream(r->m.run, parallel_seed((uint64_t)o->seed));
     r->t = tape_new(parallel_rank() > 0 ? r->dropout : r->m.run, r->o->reproducible);
@@ -144,18 +177,21 @@ static bool prepare(training *r)
     if (tg_tape_error(r->t)->code != TG_OK) {
         return complain("%s", tg_tape_error(r->t)->text);
     }
-    r->vocabulary = r->c.bpe ? tg_tokenizer_text(r->c.bpe, &r->vocabulary_size, NULL) : NULL;
-    if (!r->sampling || !r->dropout || (r->c.bpe && !r->vocabulary)) {
+    bool keeps_vocabulary = r->c.bpe && !r->m.is_published;
+    r->vocabulary = keeps_vocabulary ? tg_tokenizer_text(r->c.bpe, &r->vocabulary_size, NULL) : NULL;
+    if (!r->sampling || !r->dropout || (keeps_vocabulary && !r->vocabulary)) {
         return complain("out of memory");
     }
-    printf("%lld layers, %lld heads, width %lld, context %lld, head %s: %lld parameters\n", (long long)config.layers,
-           (long long)config.heads, (long long)config.width, (long long)config.context,
-           config.tied_head ? "tied" : "untied", (long long)tg_params_value_count(r->m.params));
-    char text[PRODUCTS_TEXT];
-    printf("computed by %s\n", products_text(text));
-    return (!r->c.validation.name || part_fits(&r->c.validation, config.context)) &&
-           (!r->c.bpe || generate_check(o, r->m.gpt, r->c.bpe)) && open_folder(r) && parallel_share(r->m.params) &&
+    show_model(r);
+    return (!r->c.validation.name || part_fits(&r->c.validation, r->m.window)) &&
+           (!r->c.bpe || generate_check(o, &r->m, r->c.bpe)) && open_folder(r) && parallel_share(r->trained) &&
            training_continue(r) && write_vocabulary(r);
+}
+
+/* Returns whether the run writes samples. Examples have no usual beginning. */
+static bool has_samples(const training *r)
+{
+    return r->c.bpe && (!r->o->data || r->o->prompt || r->o->chat);
 }
 
 static bool ledger_begin(training *r)
@@ -227,14 +263,15 @@ static bool pass(training *r, bool last, double *loss)
     while (!tg_loader_next(r->windows, &batch) && tg_tape_error(r->t)->code == TG_OK) {
     }
     tg_tape_reset(r->t);
-    /* (B,T) -> (B,T,V) -> a scalar */
-    tg_tensor *mean = tg_cross_entropy(r->t, tg_gpt_forward(r->t, r->m.gpt, batch.inputs, NULL), batch.targets, NULL);
+    part_fill(&r->c.training, r->t, &batch);
+    r->tokens += (double)tg_tensor_count(batch.inputs) * parallel_ranks();
+    tg_tensor *mean = model_loss(r->t, &r->m, &batch);
     double value = mean ? tg_tensor_item(mean, NULL) : 0;
     if (!isfinite(value)) {
         diverged(r, "loss", value, &cause);
     }
     *loss += value / (double)r->o->accumulate;
-    return parallel_backward(r->t, mean, r->m.params, last, &cause);
+    return parallel_backward(r->t, mean, r->trained, last, &cause);
 }
 
 static bool step(training *r)
@@ -251,14 +288,14 @@ static bool step(training *r)
             return false;
         }
     }
-    if (!parallel_reduce(r->m.params)) {
+    if (!parallel_reduce(r->trained)) {
         return false;
     }
     loss = parallel_sum(loss) / parallel_ranks();
     if (o->accumulate > 1) {
-        tg_scale_grad(r->m.params, 1.0 / (double)o->accumulate);
+        tg_scale_grad(r->trained, 1.0 / (double)o->accumulate);
     }
-    double norm = tg_clip_grad_norm(r->m.params, o->clip);
+    double norm = tg_clip_grad_norm(r->trained, o->clip);
     if (!isfinite(norm)) {
         diverged(r, "gradients' norm", norm, &error);
         return parallel_agree(&error);
@@ -274,17 +311,16 @@ static bool step(training *r)
         return false;
     }
     r->busy += seconds() - start;
-    double tokens = (double)o->accumulate * (double)o->batch * (double)tg_gpt_get_config(r->m.gpt)->context;
     double done = (double)(r->h.steps - r->first_step);
     progress(r->h.steps, o->steps, "loss %.4f  lr %.1e  |g| %5.2f  %5.0f tokens/s  %.0f s left", loss, lr, norm,
-             done * tokens / r->busy, r->busy / done * (double)(o->steps - r->h.steps));
+             r->tokens / r->busy, r->busy / done * (double)(o->steps - r->h.steps));
     return true;
 }
 
 static bool validate(training *r)
 {
     evaluation e;
-    if (!evaluate(&e, r->quiet, r->m.gpt, &r->c.validation, r->o->batch, r->o->eval_batches)) {
+    if (!evaluate(&e, r->quiet, &r->m, &r->c.validation, r->o->batch, r->o->eval_batches)) {
         return false;
     }
     history_add_evaluation(&r->h, e.loss);
@@ -301,7 +337,7 @@ static bool validate(training *r)
 static bool sample(training *r, FILE *file)
 {
     tg_rng_seed(tg_run_rng(r->sampling), (uint64_t)r->o->seed);
-    return generate_text(file, r->quiet, r->m.gpt, r->c.bpe, r->o) >= 0;
+    return generate_text(file, r->quiet, &r->m, r->c.bpe, r->o) >= 0;
 }
 
 static bool show_sample(training *r)
@@ -325,13 +361,13 @@ static bool steps(training *r)
         }
         stopped = parallel_sum(interrupted()) > 0;
         bool last = r->h.steps == o->steps, due = last || r->h.steps % o->eval_every == 0;
-        if ((due || stopped) && !parallel_check(r->m.params)) {
+        if ((due || stopped) && !parallel_check(r->trained)) {
             return false;
         }
         if (r->c.validation.name && due && !validate(r)) {
             return false;
         }
-        if (r->c.bpe && !last && !stopped && r->h.steps % o->sample_every == 0 && !show_sample(r)) {
+        if (has_samples(r) && !last && !stopped && r->h.steps % o->sample_every == 0 && !show_sample(r)) {
             return false;
         }
         if ((due || stopped) && !training_save(r)) {
@@ -348,6 +384,28 @@ static bool write_sample(training *r)
     const char *path = folder_file(r->o->out, "sample.txt");
     FILE *file = file_begin(path);
     return file && sample(r, file) && file_end(file, path);
+}
+
+/* Writes the folder of the published model, or the adapter, after the last step. */
+static bool write_published(const training *r)
+{
+    tg_error error = TG_NO_ERROR;
+    const options *o = r->o;
+    if (!r->m.is_published || parallel_rank() > 0) {
+        return true;
+    }
+    bool is_written =
+        o->lora > 0 ? tg_gpt_save_adapter(r->m.gpt, o->out, &error) : tg_gpt_save(r->m.gpt, o->out, NULL, &error);
+    return is_written ? o->lora > 0 || published_copy_vocabulary(o->from, o->out) : complain("%s", error.text);
+}
+
+/* Returns what a run has written besides checkpoints and losses. */
+static const char *results_of(const training *r)
+{
+    return r->m.is_published ? r->o->lora > 0 ? ", adapter_model.safetensors; gpt generate --adapter takes the folder"
+                                              : ", model.safetensors; gpt generate --model takes the folder"
+           : r->c.bpe        ? ", vocab.bpe, sample.txt; gpt generate continues a text with this model"
+                             : "";
 }
 
 /* Returns whether Ctrl-C has ended the run before its last step. */
@@ -381,12 +439,12 @@ static int train_with(training *r)
     if (training_join_arguments(r) && prepare(r)) {
         interrupt_catch();
         bool trained = log_begin(r) && ledger_begin(r) && steps(r), recorded = ledger_end(r), reported = report(r);
-        bool sampled = trained && (!r->c.bpe || (show_sample(r) && (parallel_rank() > 0 || write_sample(r))));
+        bool sampled = trained && write_published(r) &&
+                       (!has_samples(r) || (show_sample(r) && (parallel_rank() > 0 || write_sample(r))));
         bool is_good = trained && recorded && reported && sampled;
         status = !is_good ? 1 : is_stopped(r) ? STOPPED : 0;
         if (is_good) {
-            print_line(stdout, "Written to %s: checkpoints, losses.tsv, loss.svg%s", r->o->out,
-                       r->c.bpe ? ", vocab.bpe, sample.txt; gpt generate continues a text with this model" : "");
+            print_line(stdout, "Written to %s: checkpoints, losses.tsv, loss.svg%s", r->o->out, results_of(r));
         }
         if (status == STOPPED) {
             /* rank 0 may still write */
@@ -404,6 +462,9 @@ static int train_with(training *r)
     tg_run_free(r->dropout);
     tg_loader_free(r->windows);
     tg_optim_free(r->optim);
+    if (r->trained != r->m.params) {
+        tg_params_free(r->trained);
+    }
     model_free(&r->m);
     corpus_free(&r->c);
     return status;

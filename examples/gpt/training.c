@@ -15,17 +15,21 @@ enum { MOST_PARTS = 9 };
 /* The arguments that make a run longer. */
 #define LONGER 4
 
+/* The configuration of a published model is in its folder, which a run that continues reads again. */
+#define PUBLISHED_CONFIG "published"
+
 /* Lists the parts of a checkpoint: all that a run needs to continue, what must not have changed, and the losses and the
  * command line, which a load skips. Returns their number. */
 static int64_t list_parts(training *r, const char *losses, size_t losses_size, char config[CONFIG_TEXT],
                           tg_checkpoint_part parts[MOST_PARTS])
 {
     int64_t count = 0;
-    parts[count++] = tg_checkpoint_params(MODEL_PART, r->m.params);
+    parts[count++] = tg_checkpoint_params(MODEL_PART, r->trained);
     parts[count++] = tg_checkpoint_optim("optimizer", r->optim);
     parts[count++] = tg_checkpoint_rng("generator", tg_run_rng(r->m.run));
     parts[count++] = tg_checkpoint_loader("windows", r->windows);
-    parts[count++] = tg_checkpoint_expect_text(CONFIG_PART, config_text(tg_gpt_get_config(r->m.gpt), config));
+    parts[count++] = tg_checkpoint_expect_text(
+        CONFIG_PART, r->m.is_published ? PUBLISHED_CONFIG : config_text(tg_gpt_get_config(r->m.gpt), config));
     parts[count++] = tg_checkpoint_expect_text(DATA_PART, r->c.identity);
     if (r->vocabulary) {
         parts[count++] = tg_checkpoint_expect_bytes(VOCABULARY_PART, r->vocabulary, (int64_t)r->vocabulary_size);

@@ -13,6 +13,8 @@ typedef struct training {
     const options *o;
     corpus c;
     model m;
+    /* what is trained, and in the checkpoints: all parameters of the model, or those of its LoRA */
+    tg_params *trained;
     tg_tape *t, *quiet;
     /* streams for samples, and for the dropout of a rank above 0 */
     tg_run *sampling, *dropout;
@@ -28,8 +30,8 @@ typedef struct training {
     const char *resumed;
     char path[PATH_BYTES];
     char decay_steps[24], steps[24];
-    /* seconds spent in steps, and the first step of these */
-    double busy;
+    /* seconds spent in steps, the tokens of these on all ranks, and the first one */
+    double busy, tokens;
     int64_t first_step;
     /* whether a checkpoint or the log could not be written */
     bool is_unsaved;

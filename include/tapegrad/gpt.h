@@ -230,6 +230,8 @@ typedef struct tg_gpt_open_config {
     /* whether matrices that the file has as BF16 stay so, frozen, with 2 bytes per value; the params must be f32 then.
      * LoRA trains such a model. Default false */
     bool keep_bf16;
+    /* that of the model's tg_gpt_config; default false */
+    bool activation_checkpointing;
 } tg_gpt_open_config;
 
 TG_API tg_gpt_open_config tg_gpt_open_config_default(void);
@@ -251,8 +253,8 @@ TG_API tg_gpt_open_config tg_gpt_open_config_default(void);
  * is not a float, or quantized; FORMAT for an invalid file; the errors of tg_gpt_new. */
 TG_API tg_gpt *tg_gpt_open(tg_params *params, const char *path, const tg_gpt_open_config *config);
 
-/* Returns the ids that end a text, those of eos_token_id in the config.json of a model that was opened, borrowed from the
- * model, and writes their number, at most 8, to *count. */
+/* Returns the ids that end a text, those of eos_token_id in the config.json of a model that was opened, borrowed from
+ * the model, and writes their number, at most 8, to *count. */
 TG_API const int32_t *tg_gpt_end_tokens(const tg_gpt *model, int64_t *count);
 
 typedef struct tg_gpt_save_config {

@@ -39,7 +39,8 @@ typedef enum tg_json_kind {
     TG_JSON_OBJECT
 } tg_json_kind;
 
-/* Reads a file. Yours to free. FILE if the system refuses it. FORMAT, with the line, for text that is not JSON or not
+/* Reads a file. Yours to free. Of a file whose name ends in ".jsonl", the root is an array of its values, one per line
+ * (JSON Lines). FILE if the system refuses it. FORMAT, with the line, for text that is not JSON or not
  * UTF-8, for more than 64 arrays and objects inside of each other, for a name that an object has twice, for a string
  * with a NUL, and for a number of more than 60 characters or beyond a double's range. */
 TG_API tg_json_document *tg_json_document_open(const char *path, tg_error *error);

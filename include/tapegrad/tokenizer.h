@@ -257,7 +257,9 @@ TG_API tg_tokenizer_encode_files_config tg_tokenizer_encode_files_config_default
 
 /* Encodes `count` files of UTF-8 into one file of ids of `bytes` bytes each, 2 or 4 (VALUE), which tg_token_file_open
  * opens. Returns the number of ids. The ids of each file are those of tg_tokenizer_encode. The files are read in pieces
- * of 1 MiB, one for each thread, so the memory does not grow with the texts.
+ * of 1 MiB, one for each thread, so the memory does not grow with the texts. A tokenizer.json with a normalizer other
+ * than NFC, or with pre-tokenizers other than those of GPT-2, Llama 3, SmolLM, Qwen and DeepSeek, has no place where a
+ * word surely ends; then a file has at most 1 MiB.
  *
  * -1 after an error, and the file `path` is as it was before: VALUE for a count below 1, and for more than 65536 ids
  * with 2 bytes; RANGE for an end_token that is no id; STATE if on_progress has stopped the call; FORMAT as for

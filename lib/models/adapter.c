@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "files/safetensors.h"
 #include "models/family.h"
 #include "models/lora.h"
@@ -66,8 +67,8 @@ static void free_paths(paths *p)
 
 /* ---- reading ---- */
 
-/* Adds LoRA, with the values of the file, to each layer of which it has a matrix. */
-static bool add_layers(tg_gpt *model, tg_weights *w, const tg_lora_config *config, tg_error *error)
+/* Adds LoRA, with values of the file, to each layer that has a matrix there. `where` begins errors of its config. */
+static bool add_layers(tg_gpt *model, tg_weights *w, const char *where, const tg_lora_config *config, tg_error *error)
 {
     const tg_params_source reader = {.read = tg_weights_read, .context = w};
     tg_params_point point = tg_params_save_point(model->params);
@@ -81,7 +82,7 @@ static bool add_layers(tg_gpt *model, tg_weights *w, const tg_lora_config *confi
     while (is_good && tg_gpt_next_layer(model, &part, &layer)) {
         snprintf(name, sizeof name, "%s.lora_A.weight", part.name);
         if (tg_weight_find(w->family, w->prefix, name, &place) && tg_safetensors_find(w->file, "", place.name)) {
-            is_good = tg_lora_add(model->params, w->call, layer, config);
+            is_good = tg_lora_add(model->params, where, layer, config);
             matching++;
         }
     }
@@ -105,6 +106,7 @@ bool tg_gpt_open_adapter(tg_gpt *model, const char *folder)
     }
     tg_error *error = tg_params_run(model->params)->error;
     paths p;
+    char where[200];
     tg_settings of_model;
     adapter read = {.rank = 8, .alpha = 8};
     tg_lora_config config = tg_lora_config_default();
@@ -122,7 +124,8 @@ bool tg_gpt_open_adapter(tg_gpt *model, const char *folder)
         w.used = tg_alloc_zeroed((uint64_t)tg_safetensors_count(w.file) + 1, sizeof *w.used);
         config.rank = read.rank;
         config.alpha = read.alpha;
-        is_good = w.used ? add_layers(model, &w, &config, error)
+        snprintf(where, sizeof where, "%s: '%.*s'", call, TG_CUT(p.config, 160));
+        is_good = w.used ? add_layers(model, &w, where, &config, error)
                          : tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
     }
     is_good = is_good && w.file;

@@ -64,7 +64,7 @@ bool tg_gpt_chat_format_find(bool (*has_token)(void *context, const char *token)
                                                TG_GPT_CHAT_MISTRAL, TG_GPT_CHAT_GEMMA};
     if (!has_token || !found) {
         return tg_error_set(error, TG_ERROR_STATE, "gpt_chat_format_find: the %s is NULL",
-                            has_token ? "format" : "function");
+                            has_token ? "format" : "has_token");
     }
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         const format *f = &formats[order[i]];

@@ -140,7 +140,7 @@ static bool read_types(tg_json *j, const char *key, tg_settings *s)
         }
         s->is_sliding[s->layer_types++] = type == 1;
     }
-    return !j->failed;
+    return !j->failed && (s->layer_types > 0 || refuse(j, key, "an empty list", "one of all layers, or null"));
 }
 
 /* ---- objects ---- */

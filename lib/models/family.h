@@ -114,6 +114,10 @@ extern const tg_family tg_gpt2_family, tg_course_family, tg_llama_family, tg_mis
 
 /* ---- settings.c ---- */
 
+/* Checks the sizes and numbers of a config.json. Returns false for one that no model can have, and writes its key, its
+ * value and what is allowed to `problem`. */
+bool tg_settings_check(const tg_family *family, const tg_settings *settings, char problem[TG_GPT_PROBLEM]);
+
 /* Sets the config of a model with these settings. Returns false for settings that contradict each other or that no
  * model can have, and writes why to `problem`. */
 bool tg_settings_to_config(const tg_family *family, const tg_settings *settings, tg_gpt_config *config,

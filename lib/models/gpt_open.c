@@ -147,7 +147,8 @@ static bool find_config(source *s, int64_t heads, tg_gpt_config *c)
     if (!s->json_path && !read_tensors(s, heads)) {
         return false;
     }
-    if (!tg_settings_to_config(s->weights.family, &s->settings, c, problem)) {
+    if ((s->json_path && !tg_settings_check(s->weights.family, &s->settings, problem)) ||
+        !tg_settings_to_config(s->weights.family, &s->settings, c, problem)) {
         return tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s': %s", call, path, problem);
     }
     c->out_bias = c->out_bias || !s->json_path;
@@ -192,6 +193,7 @@ static tg_gpt *open_model(source *s, tg_params *params, const char *path, const 
         tg_params_fail(params, s->error.code, "%s", s->error.text);
         return NULL;
     }
+    config.activation_checkpointing = given->activation_checkpointing;
     const tg_params_source reader = {.read = tg_weights_read, .context = &s->weights};
     tg_params_point point = tg_params_save_point(params);
     s->weights.dtype = tg_params_dtype(params);
@@ -218,7 +220,7 @@ const int32_t *tg_gpt_end_tokens(const tg_gpt *model, int64_t *count)
     if (count) {
         *count = model ? model->end_tokens.count : 0;
     }
-    return model ? model->end_tokens.ids : NULL;
+    return model && count ? model->end_tokens.ids : NULL;
 }
 
 tg_gpt *tg_gpt_open(tg_params *params, const char *path, const tg_gpt_open_config *given)

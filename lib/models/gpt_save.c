@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "models/family.h"
-#include "nn/positions/positions.h"
+#include "tensor/tensor.h"
 
 static const char call[] = "gpt_save";
 static const char mark[] = "tg_gpt_save_config_default";
@@ -18,7 +18,11 @@ tg_gpt_save_config tg_gpt_save_config_default(void)
 static const char *dtype_name(const tg_gpt *model, tg_save_floats floats)
 {
     static const char *const names[] = {[TG_SAVE_FLOATS_F16] = "float16", [TG_SAVE_FLOATS_BF16] = "bfloat16"};
-    return floats != TG_SAVE_FLOATS_KEEP ? names[floats] : tg_gpt_dtype(model) == TG_F64 ? "float64" : "float32";
+    bool is_bf16 = tg_dtype_of(model->tok_emb.weight) == TG_BF16;
+    return floats != TG_SAVE_FLOATS_KEEP   ? names[floats]
+           : is_bf16                       ? names[TG_SAVE_FLOATS_BF16]
+           : tg_gpt_dtype(model) == TG_F64 ? "float64"
+                                           : "float32";
 }
 
 static bool save(const tg_gpt *model, const char *folder, const tg_gpt_save_config *config, tg_error *error)

@@ -17,6 +17,74 @@ const tg_family *tg_family_at(int index)
     return index < (int)(sizeof families / sizeof *families) ? families[index] : NULL;
 }
 
+/* ---- keys ---- */
+
+/* Returns the key of a size or a number in a family's config.json. */
+static const char *setting_of(const tg_family *f, size_t at)
+{
+    const tg_setting *tables[] = {f->more_settings, f->settings};
+    for (int i = 0; i < 2; i++) {
+        for (const tg_setting *row = tables[i]; row && row->kind != TG_SETTING_END; row++) {
+            if (row->at == at && (row->kind == TG_SETTING_SIZE || row->kind == TG_SETTING_NUMBER)) {
+                return row->key;
+            }
+        }
+    }
+    return "head_dim"; /* which GPT-2 does not have */
+}
+
+/* Writes a problem about the value of a key. Returns false. */
+static bool refuse(const tg_family *f, char problem[TG_GPT_PROBLEM], size_t at, double value, const char *rule)
+{
+    snprintf(problem, TG_GPT_PROBLEM, "%s is %.15g; it must %s", setting_of(f, at), value, rule);
+    return false;
+}
+
+#define AT TG_SETTING_AT
+
+/* The largest whole number that is found again in the scale of attention. */
+#define MOST_SCALAR 1000000000
+
+bool tg_settings_check(const tg_family *f, const tg_settings *s, char problem[TG_GPT_PROBLEM])
+{
+    const struct {
+        size_t at;
+        int64_t value, most;
+    } sizes[] = {{AT(vocabulary), s->vocabulary, INT32_MAX},
+                 {AT(context), s->context, INT64_MAX},
+                 {AT(width), s->width, INT64_MAX},
+                 {AT(layers), s->layers, TG_MOST_LAYERS},
+                 {AT(heads), s->heads, INT64_MAX}};
+    char rule[100];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most) {
+            snprintf(rule, sizeof rule, "be from 1 to %lld", (long long)sizes[i].most);
+            return refuse(f, problem, sizes[i].at, (double)sizes[i].value, rule);
+        }
+    }
+    if (s->head_width == 0 && s->width % s->heads != 0) {
+        snprintf(rule, sizeof rule, "divide %s, %lld", setting_of(f, AT(width)), (long long)s->width);
+        return refuse(f, problem, AT(heads), (double)s->heads, rule);
+    }
+    if (s->key_heads > 0 && s->heads % s->key_heads != 0) {
+        snprintf(rule, sizeof rule, "divide %s, %lld", setting_of(f, AT(heads)), (long long)s->heads);
+        return refuse(f, problem, AT(key_heads), (double)s->key_heads, rule);
+    }
+    int64_t head_width = s->head_width > 0 ? s->head_width : s->width / s->heads;
+    if (f->position == TG_POSITION_ROTARY && head_width % 2 != 0) {
+        return refuse(f, problem, AT(head_width), (double)head_width, "be even");
+    }
+    if (s->query_scalar > MOST_SCALAR) {
+        snprintf(rule, sizeof rule, "be null, or from 1 to %d", MOST_SCALAR);
+        return refuse(f, problem, AT(query_scalar), (double)s->query_scalar, rule);
+    }
+    if (!(s->eps > 0)) {
+        return refuse(f, problem, AT(eps), s->eps, "be above 0");
+    }
+    return (s->dropout[0] >= 0 && s->dropout[0] < 1) ||
+           refuse(f, problem, AT(dropout), s->dropout[0], "be at least 0 and below 1");
+}
+
 /* ---- layers ---- */
 
 /* Returns whether layer number `i` has a window. */
@@ -86,7 +154,7 @@ static void rope_from_config(const tg_rotary_config *rotary, tg_rope *rope)
     }
 }
 
-static bool layers_to_config(const tg_settings *s, tg_gpt_config *c, char problem[TG_GPT_PROBLEM])
+static bool layers_to_config(const tg_family *f, const tg_settings *s, tg_gpt_config *c, char problem[TG_GPT_PROBLEM])
 {
     if (s->layers < 1 || s->layers > TG_MOST_LAYERS) {
         snprintf(problem, TG_GPT_PROBLEM, "%lld layers; it must be 1 to %d", (long long)s->layers, TG_MOST_LAYERS);
@@ -112,7 +180,7 @@ static bool layers_to_config(const tg_settings *s, tg_gpt_config *c, char proble
             snprintf(problem, TG_GPT_PROBLEM, "layer_types has sliding_attention, but no sliding_window is set");
             return false;
         }
-        bool is_local = slides(s, i) && s->sliding_rope.theta > 0;
+        bool is_local = slides(s, i) && f->standard->sliding_rope.theta > 0;
         if (c->position == TG_POSITION_ROTARY &&
             !rope_to_config(is_local ? &s->sliding_rope : &s->rope, s->context, &layer->rotary, problem)) {
             return false;
@@ -155,7 +223,7 @@ bool tg_settings_to_config(const tg_family *f, const tg_settings *s, tg_gpt_conf
             s->dropout[0], s->dropout[1], s->dropout[2]);
         return false;
     }
-    return layers_to_config(s, c, problem) && tg_gpt_config_complete(c, problem);
+    return layers_to_config(f, s, c, problem) && tg_gpt_config_complete(c, problem);
 }
 
 /* Copies the fields that the rows of a table are. */
@@ -259,7 +327,7 @@ static bool settings_from_config(const tg_family *f, const tg_gpt_config *c, boo
                        .tied_head = c->tied_head,
                        .attention_bias = c->qkv_bias || c->out_bias,
                        .feed_forward_bias = c->feed_forward_bias == TG_BIAS,
-                       .query_scalar = scalar >= 1 && scalar < 1e9 ? (int64_t)floor(scalar + 0.5) : 0,
+                       .query_scalar = scalar >= 1 && scalar < MOST_SCALAR + 0.5 ? (int64_t)floor(scalar + 0.5) : 0,
                        .first_window_layer = c->layers,
                        .layer_types = c->layers <= TG_MOST_LAYERS ? c->layers : 0};
     for (int64_t i = 0; i < all.layer_types; i++) {

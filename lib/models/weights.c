@@ -149,14 +149,14 @@ static const tg_array *find_array(const tg_weights *w, const tg_weight_place *pl
     }
     tg_shape there = shape_there(place, shape);
     if (!tg_shape_equal(array->shape, there)) {
-        tg_error_set(error, TG_ERROR_SHAPE, "%s: '%s': '%s' is %s; in this %s it must be %s", w->call, w->path,
-                     place->name, tg_shape_format(array->shape, found), w->family->name,
+        tg_error_set(error, TG_ERROR_SHAPE, "%s: '%s': '%s' is %s; in this %s it must be %s", w->call,
+                     array->file->path, place->name, tg_shape_format(array->shape, found), w->family->name,
                      tg_shape_format(there, expected));
         return NULL;
     }
     if (!tg_stored_fits(array->dtype, w->dtype, true)) {
-        tg_error_set(error, TG_ERROR_DTYPE, "%s: '%s': '%s' is %s; it must be F32, F16, BF16 or F64", w->call, w->path,
-                     place->name, tg_stored_name(array->dtype));
+        tg_error_set(error, TG_ERROR_DTYPE, "%s: '%s': '%s' is %s; it must be F32, F16, BF16 or F64", w->call,
+                     array->file->path, place->name, tg_stored_name(array->dtype));
         return NULL;
     }
     return array;
@@ -182,7 +182,9 @@ tg_tensor *tg_weights_read(void *context, const char *own, tg_shape shape, tg_er
     if (!array) {
         return NULL;
     }
-    bool keeps = w->keep_bf16 && array->dtype == TG_STORED_BF16 && shape.rank == 2 && w->dtype == TG_F32;
+    /* positions are a slice of their table, which bf16 cannot be */
+    bool keeps = w->keep_bf16 && array->dtype == TG_STORED_BF16 && shape.rank == 2 && w->dtype == TG_F32 &&
+                 strcmp(own, "pos_emb.weight") != 0;
     tg_tensor *x = tg_tensor_new(keeps ? TG_BF16 : w->dtype, shape, error);
     if (!x) {
         return NULL;

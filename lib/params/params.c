@@ -193,8 +193,8 @@ static tg_tensor *add_new(tg_params *params, const char *name, tg_shape shape, t
     }
     const tg_params_source *source = kind == TG_ENTRY_PARAMETER ? params->source : NULL;
     tg_error *error = params->run->error;
-    tg_tensor *x = source ? source->read(source->context, name, shape, error)
-                          : tg_tensor_new(params->dtype, shape, error);
+    tg_tensor *x =
+        source ? source->read(source->context, name, shape, error) : tg_tensor_new(params->dtype, shape, error);
     return x ? tg_params_add_entry(params, name, x, kind) : NULL;
 }
 

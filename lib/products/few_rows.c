@@ -57,7 +57,7 @@ typedef uint32_t words __attribute__((vector_size(VECTOR_LANES * sizeof(float)))
 static inline __attribute__((always_inline)) vector read_b(size_t size, const char *b)
 {
     const uint16_t *halves = (const void *)b;
-    words bits;
+    words bits = {0};
     if (size == sizeof(real)) {
         return *(const vector *)b;
     }

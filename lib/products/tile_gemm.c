@@ -80,7 +80,8 @@ static inline __attribute__((always_inline)) void interleave(int width, const re
 
 /* ---- tiles ---- */
 
-/* Unrolls a loop over the rows or the vectors of a tile. Clang 14 ignores gcc's pragma where a loop has fewer passes. */
+/* Unrolls a loop over the rows or the vectors of a tile. Clang 14 ignores gcc's pragma where a loop has fewer
+ * passes. */
 #if defined __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else

@@ -37,83 +37,65 @@ static void clean_up(tg_text_buffer *out, size_t begin)
     }
 }
 
-static bool decode_pieces(const tg_stage *s, tg_matcher *m, const char *text, size_t length, bool is_first,
-                          tg_text_buffer *out, tg_error *error)
+static bool decode_pieces(const tg_stage *s, const tg_decoding *d, tg_text_buffer *out)
 {
     size_t begin = out->length, prefix = strlen(s->content);
-    bool continues = !is_first && has_prefix(text, length, s->content);
-    (void)m;
-    (void)error;
-    tg_text_add(out, is_first || continues ? "" : " ");
-    tg_text_add_bytes(out, continues ? text + prefix : text, continues ? length - prefix : length);
+    bool continues = !d->is_first && has_prefix(d->text, d->length, s->content);
+    tg_text_add(out, d->is_first || continues ? "" : " ");
+    tg_text_add_bytes(out, continues ? d->text + prefix : d->text, continues ? d->length - prefix : d->length);
     if (s->cleans_up) {
         clean_up(out, begin);
     }
     return true;
 }
 
-static bool decode_metaspace(const tg_stage *s, tg_matcher *m, const char *text, size_t length, bool is_first,
-                             tg_text_buffer *out, tg_error *error)
+static bool decode_metaspace(const tg_stage *s, const tg_decoding *d, tg_text_buffer *out)
 {
     size_t size;
-    (void)m;
-    (void)error;
-    for (size_t i = 0; i < length; i += size) {
-        size = tg_character_size(text[i]);
-        if (has_prefix(text + i, length - i, s->content)) {
-            tg_text_add(out, is_first && s->scheme != TG_NEVER ? "" : " ");
+    for (size_t i = 0; i < d->length; i += size) {
+        size = tg_character_size(d->text[i]);
+        if (has_prefix(d->text + i, d->length - i, s->content)) {
+            tg_text_add(out, d->is_first && s->scheme != TG_NEVER ? "" : " ");
         } else {
-            tg_text_add_bytes(out, text + i, size);
+            tg_text_add_bytes(out, d->text + i, size);
         }
     }
     return true;
 }
 
-static bool decode_replace(const tg_stage *s, tg_matcher *m, const char *text, size_t length, bool is_first,
-                           tg_text_buffer *out, tg_error *error)
+static bool decode_replace(const tg_stage *s, const tg_decoding *d, tg_text_buffer *out)
 {
-    size_t at = 0, begin, end, last_end = SIZE_MAX, from = 0;
-    int found = 1;
-    (void)is_first;
-    while (from <= length && (found = tg_pattern_find(s->pattern, m, text, length, from, &begin, &end, error)) > 0) {
-        if (begin == end && end == last_end) {
-            from += from < length ? tg_character_size(text[from]) : 1;
-            continue;
-        }
-        tg_text_add_bytes(out, text + at, begin - at);
+    tg_matches matches = {s->pattern, d->matcher, d->text, d->length, 0, false};
+    size_t at = 0, begin, end;
+    int found;
+    while ((found = tg_matches_next(&matches, &begin, &end, d->error)) > 0) {
+        tg_text_add_bytes(out, d->text + at, begin - at);
         tg_text_add(out, s->content);
-        from = at = last_end = end;
+        at = end;
     }
-    tg_text_add_bytes(out, text + at, length - at);
-    return found >= 0;
+    tg_text_add_bytes(out, d->text + at, d->length - at);
+    return found == 0;
 }
 
-static bool decode_byte(const tg_stage *s, tg_matcher *m, const char *text, size_t length, bool is_first,
-                        tg_text_buffer *out, tg_error *error)
+static bool decode_byte(const tg_stage *s, const tg_decoding *d, tg_text_buffer *out)
 {
     unsigned byte = 0;
     (void)s;
-    (void)m;
-    (void)is_first;
-    (void)error;
-    bool is_byte = length == 6 && memcmp(text, "<0x", 3) == 0 && text[5] == '>';
+    bool is_byte = d->length == 6 && memcmp(d->text, "<0x", 3) == 0 && d->text[5] == '>';
     for (size_t i = 3; is_byte && i < 5; i++) {
-        const char *digit = text[i] ? strchr("0123456789ABCDEF0123456789abcdef", text[i]) : NULL;
+        const char *digit = d->text[i] ? strchr("0123456789ABCDEF0123456789abcdef", d->text[i]) : NULL;
         is_byte = digit != NULL;
         byte = byte * 16 + (digit ? (unsigned)(digit - "0123456789ABCDEF0123456789abcdef") % 16 : 0);
     }
     char one = (char)byte;
-    tg_text_add_bytes(out, is_byte ? &one : text, is_byte ? 1 : length);
+    tg_text_add_bytes(out, is_byte ? &one : d->text, is_byte ? 1 : d->length);
     return true;
 }
 
-static bool decode_strip(const tg_stage *s, tg_matcher *m, const char *text, size_t length, bool is_first,
-                         tg_text_buffer *out, tg_error *error)
+static bool decode_strip(const tg_stage *s, const tg_decoding *d, tg_text_buffer *out)
 {
-    size_t size = strlen(s->content);
-    (void)m;
-    (void)is_first;
-    (void)error;
+    size_t size = strlen(s->content), length = d->length;
+    const char *text = d->text;
     for (int64_t i = 0; i < s->start && has_prefix(text, length, s->content); i++) {
         text += size;
         length -= size;
@@ -126,14 +108,11 @@ static bool decode_strip(const tg_stage *s, tg_matcher *m, const char *text, siz
 }
 
 /* Of tokens without decoders, which have spaces between them. */
-static bool decode_spaces(const tg_stage *s, tg_matcher *m, const char *text, size_t length, bool is_first,
-                          tg_text_buffer *out, tg_error *error)
+static bool decode_spaces(const tg_stage *s, const tg_decoding *d, tg_text_buffer *out)
 {
     (void)s;
-    (void)m;
-    (void)error;
-    tg_text_add(out, is_first ? "" : " ");
-    tg_text_add_bytes(out, text, length);
+    tg_text_add(out, d->is_first ? "" : " ");
+    tg_text_add_bytes(out, d->text, d->length);
     return true;
 }
 
@@ -148,12 +127,7 @@ const tg_stage_kind *tg_decoder_kind(const char *name)
         {"Fuse", "", "", NULL, NULL, 0, NULL},
         {"Strip", "content start stop ", "", NULL, NULL, 0, decode_strip},
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcmp(kinds[i].name, name) == 0) {
-            return &kinds[i];
-        }
-    }
-    return NULL;
+    return tg_kind_find(kinds, sizeof kinds / sizeof *kinds, name);
 }
 
 /* ---- texts ---- */
@@ -172,26 +146,26 @@ static size_t first_of_text(const tg_stages *decoders)
 static bool decode(const tg_stages *decoders, size_t begin, size_t end, const char *text, size_t length, bool is_first,
                    tg_text_buffer *out, tg_error *error)
 {
-    static const tg_stage_kind spaces_kind = {"", "", "", NULL, NULL, 0, decode_spaces};
-    static const tg_stage spaces = {.kind = &spaces_kind};
-    tg_text_buffer now = {0};
     tg_matcher matcher = {NULL, NULL};
+    tg_decoding d = {&matcher, text, length, is_first, error};
+    tg_text_buffer now = {0};
     bool is_good = true;
     if (decoders->count == 0) {
-        return decode_spaces(&spaces, &matcher, text, length, is_first, out, error);
+        return decode_spaces(NULL, &d, out);
     }
-    tg_text_add_bytes(&now, text, length);
     for (size_t i = begin; is_good && i < end; i++) {
         const tg_stage *s = &decoders->stages[i];
         tg_text_buffer next = {0};
         if (s->kind->decode) {
-            is_good = s->kind->decode(s, &matcher, now.bytes ? now.bytes : "", now.length, is_first, &next, error);
+            is_good = s->kind->decode(s, &d, &next);
             next.failed |= now.failed;
             tg_free(now.bytes);
             now = next;
+            d.text = now.bytes ? now.bytes : "";
+            d.length = now.length;
         }
     }
-    tg_text_add_bytes(out, now.bytes ? now.bytes : "", now.length);
+    tg_text_add_bytes(out, d.text, d.length);
     out->failed |= now.failed;
     tg_free(now.bytes);
     tg_matcher_free(&matcher);

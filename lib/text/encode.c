@@ -62,6 +62,7 @@ static bool merge_at(tg_encoder *e, const tg_tokenizer *z, const candidate *c, i
     int32_t right = e->next[c->at];
     e->symbol[c->at] = z->merges[c->rank].result;
     e->symbol[right] = -1;
+    e->size[c->at] += e->size[right];
     e->next[c->at] = e->next[right];
     if (e->next[c->at] >= 0) {
         e->previous[e->next[c->at]] = c->at;
@@ -93,20 +94,21 @@ typedef struct symbols {
     tg_encoder *e;
     size_t count;
     int32_t unknown; /* an unknown symbol that waits, because the next one may be fused with it; -1: none */
-    uint32_t unknown_start;
+    size_t unknown_size;
 } symbols;
 
-static void add_symbol(symbols *s, int32_t id, size_t start)
+static void add_symbol(symbols *s, int32_t id, size_t size)
 {
     s->e->symbol[s->count] = id;
-    s->e->start[s->count++] = (uint32_t)start;
+    s->e->size[s->count++] = (uint32_t)size;
 }
 
 static void add_unknown(symbols *s)
 {
     if (s->unknown >= 0) {
-        add_symbol(s, s->unknown, s->unknown_start);
+        add_symbol(s, s->unknown, s->unknown_size);
         s->unknown = -1;
+        s->unknown_size = 0;
     }
 }
 
@@ -119,7 +121,7 @@ static bool add_bytes(symbols *s, const tg_tokenizer *z, const tg_view *word, si
         }
     }
     for (size_t i = begin; i < end; i++) {
-        add_symbol(s, z->id_of_byte[(unsigned char)word->text[i]], i);
+        add_symbol(s, z->id_of_byte[(unsigned char)word->text[i]], 1);
     }
     return true;
 }
@@ -136,13 +138,13 @@ static size_t first_symbols(tg_encoder *e, const tg_tokenizer *z, const tg_view 
             is_byte ? z->id_of_byte[(unsigned char)word->text[i]] : tg_names_find(&z->names, z, word->text + i, size);
         if (id >= 0) {
             add_unknown(&s);
-            add_symbol(&s, id, i);
+            add_symbol(&s, id, size);
         } else if ((!m->has_byte_fallback || !add_bytes(&s, z, word, i, i + size)) && m->unknown_id >= 0) {
             if (!m->fuses_unknown) {
                 add_unknown(&s);
             }
-            s.unknown_start = s.unknown < 0 ? (uint32_t)i : s.unknown_start;
             s.unknown = m->unknown_id;
+            s.unknown_size += size;
         }
     }
     add_unknown(&s);
@@ -153,7 +155,7 @@ static bool encode_pairs(tg_encoder *e, const tg_tokenizer *z, const tg_view *wo
 {
     size_t length = word->length;
     if (length > INT32_MAX || !tg_grow(&e->symbol, &e->symbol_capacity, 0, length, sizeof *e->symbol) ||
-        !tg_grow(&e->start, &e->start_capacity, 0, length, sizeof *e->start) ||
+        !tg_grow(&e->size, &e->size_capacity, 0, length, sizeof *e->size) ||
         !tg_grow(&e->next, &e->next_capacity, 0, length, sizeof *e->next) ||
         !tg_grow(&e->previous, &e->previous_capacity, 0, length, sizeof *e->previous)) {
         return false;
@@ -175,9 +177,10 @@ static bool encode_pairs(tg_encoder *e, const tg_tokenizer *z, const tg_view *wo
             is_ready = merge_at(e, z, &c, ranks);
         }
     }
+    size_t at = 0;
     for (int32_t i = 0; is_ready && i >= 0 && count > 0; i = e->next[i]) {
-        size_t end = e->next[i] >= 0 ? e->start[e->next[i]] : length;
-        is_ready = add_id(e, e->symbol[i], place_of(e, word, e->start[i], end));
+        is_ready = add_id(e, e->symbol[i], place_of(e, word, at, at + e->size[i]));
+        at += e->size[i];
     }
     return is_ready;
 }
@@ -250,17 +253,38 @@ void tg_encoder_free(tg_encoder *e)
     tg_free(e->symbol);
     tg_free(e->next);
     tg_free(e->previous);
-    tg_free(e->start);
+    tg_free(e->size);
     tg_free(e->heap);
     tg_free(e->name);
+    tg_free(e->is_whole);
     tg_free(e->places);
     tg_pipeline_free(&e->walk);
+}
+
+/* Encodes a word. Most words are tokens, and are merged once: then it is known whether that gives their token. */
+static bool encode_word(tg_encoder *e, const tg_view *word)
+{
+    const tg_tokenizer *z = e->walk.z;
+    bool has_merges = z->model.kind != TG_MODEL_WORD_PIECE && word->length <= z->model.longest;
+    int32_t id = has_merges ? tg_names_find(&z->names, z, word->text, word->length) : -1;
+    if (id >= 0 && !e->is_whole && !(e->is_whole = tg_alloc_zeroed((uint64_t)z->token_count, sizeof *e->is_whole))) {
+        return false;
+    }
+    if (id >= 0 && e->is_whole[id]) {
+        return add_id(e, id, place_of(e, word, 0, word->length));
+    }
+    size_t before = e->id_count;
+    bool is_encoded = tg_encoder_word(e, z, word, INT64_MAX);
+    if (is_encoded && id >= 0) {
+        e->is_whole[id] = e->id_count == before + 1 && e->ids[before] == id;
+    }
+    return is_encoded;
 }
 
 static bool on_word(void *context, const tg_view *word, tg_error *error)
 {
     tg_encoder *e = context;
-    return tg_encoder_word(e, e->walk.z, word, INT64_MAX) ||
+    return encode_word(e, word) ||
            tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory at byte %zu", e->walk.call, word->at);
 }
 

@@ -57,12 +57,7 @@ const tg_stage_kind *tg_post_processor_kind(const char *name)
         {"ByteLevel", "", "add_prefix_space trim_offsets use_regex ", NULL, NULL, 0, NULL},
         {"TemplateProcessing", "single special_tokens ", "pair ", NULL, NULL, 0, NULL},
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcmp(kinds[i].name, name) == 0) {
-            return &kinds[i];
-        }
-    }
-    return NULL;
+    return tg_kind_find(kinds, sizeof kinds / sizeof *kinds, name);
 }
 
 /* Returns the template of a tokenizer, or NULL. */

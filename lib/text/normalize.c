@@ -20,25 +20,18 @@ static bool run_replace(tg_pipeline *w, size_t stage, const tg_view *v)
 {
     const tg_stage *s = w->z->steps[stage];
     tg_edit *d = &w->edits[stage];
-    size_t from = 0, covered = 0, begin, end, last_end = SIZE_MAX, size = strlen(s->content);
-    int found = 1;
+    tg_matches matches = {s->pattern, &w->matcher, v->text, v->length, 0, false};
+    size_t covered = 0, begin, end;
+    int found;
     d->count = 0;
-    while (from <= v->length &&
-           (found = tg_pattern_find(s->pattern, &w->matcher, v->text, v->length, from, &begin, &end, w->error)) > 0) {
-        if (begin == end && end == last_end) {
-            from += from < v->length ? tg_character_size(v->text[from]) : 1;
-            continue;
-        }
-        tg_edit_copy(d, v, covered, begin);
+    while ((found = tg_matches_next(&matches, &begin, &end, w->error)) > 0) {
         size_t before = end > 0 ? tg_character_before(v->text, end) : 0;
-        tg_edit_put(d, s->content, size, end > 0 ? tg_view_place(v, before, end) : (tg_place){0, 0});
-        from = covered = last_end = end;
-    }
-    if (found < 0) {
-        return false;
+        tg_edit_copy(d, v, covered, begin);
+        tg_edit_put(d, s->content, strlen(s->content), end > 0 ? tg_view_place(v, before, end) : (tg_place){0, 0});
+        covered = end;
     }
     tg_edit_copy(d, v, covered, v->length);
-    return tg_pipeline_edited(w, stage + 1, d);
+    return found == 0 && tg_pipeline_edited(w, stage + 1, d);
 }
 
 static bool run_prepend(tg_pipeline *w, size_t stage, const tg_view *v)
@@ -385,10 +378,5 @@ const tg_stage_kind *tg_normalizer_kind(const char *name)
         {"BertNormalizer", "clean_text handle_chinese_chars lowercase ", "strip_accents ", run_bert, NULL, 0, NULL},
 #endif
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcmp(kinds[i].name, name) == 0) {
-            return &kinds[i];
-        }
-    }
-    return NULL;
+    return tg_kind_find(kinds, sizeof kinds / sizeof *kinds, name);
 }

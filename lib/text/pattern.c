@@ -64,8 +64,13 @@ static const struct known {
      "'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|"
      "'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
      TG_CUT_LINES},
-    /* Digits */
+    /* Digits, and the three of DeepSeek */
     {"\\p{N}", TG_CUT_LINES},
+    {"\\p{N}{1,3}", TG_CUT_LINES},
+    {"[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", TG_CUT_LINES},
+    {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{"
+     "P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
+     TG_CUT_LINES},
 };
 
 /* ---- the notation ---- */
@@ -379,6 +384,23 @@ int tg_pattern_find(const tg_pattern *p, tg_matcher *m, const char *text, size_t
     *begin = place[0];
     *end = place[1];
     return 1;
+}
+
+int tg_matches_next(tg_matches *m, size_t *begin, size_t *end, tg_error *error)
+{
+    size_t last = m->has_last ? m->from : SIZE_MAX;
+    int found = 0;
+    while (m->from <= m->length &&
+           (found = tg_pattern_find(m->pattern, m->matcher, m->text, m->length, m->from, begin, end, error)) > 0) {
+        if (*begin < *end || *end != last) {
+            m->from = *end;
+            m->has_last = true;
+            return 1;
+        }
+        m->from += m->from < m->length ? tg_character_size(m->text[m->from]) : 1;
+        found = 0;
+    }
+    return found;
 }
 
 /* ---- where a text may be cut ---- */

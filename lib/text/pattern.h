@@ -39,6 +39,18 @@ void tg_pattern_free(tg_pattern *pattern);
 int tg_pattern_find(const tg_pattern *pattern, tg_matcher *matcher, const char *text, size_t length, size_t from,
                     size_t *begin, size_t *end, tg_error *error);
 
+/* The matches of a text, one after the other. */
+typedef struct tg_matches {
+    const tg_pattern *pattern;
+    tg_matcher *matcher;
+    const char *text;
+    size_t length, from;
+    bool has_last; /* whether a match ends at `from` */
+} tg_matches;
+
+/* Finds the next match, as tg_pattern_find does. One of no characters is not at the end of the last one. */
+int tg_matches_next(tg_matches *matches, size_t *begin, size_t *end, tg_error *error);
+
 tg_cuts tg_pattern_cuts(const tg_pattern *pattern);
 
 /* Returns whether a text that GPT-2's pattern splits may be cut before the byte at `at` > 0. False if that is not sure.

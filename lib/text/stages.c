@@ -30,9 +30,12 @@ tg_place tg_view_place(const tg_view *v, size_t begin, size_t end)
     return (tg_place){(uint32_t)(v->at + begin), (uint32_t)(v->at + end)};
 }
 
-/* Returns the place of the bytes that are added next, or NULL when memory is exhausted. */
+/* Returns the place of the bytes that are added next, or NULL if there are none, or when memory is exhausted. */
 static tg_place *reserve(tg_edit *d, size_t length)
 {
+    if (length == 0) {
+        return NULL;
+    }
     d->failed = d->failed || !tg_grow(&d->bytes, &d->byte_capacity, d->count, d->count + length, 1) ||
                 !tg_grow(&d->places, &d->place_capacity, d->count, d->count + length, sizeof *d->places);
     return d->failed ? NULL : d->places + d->count;
@@ -154,25 +157,20 @@ static bool add_part(tg_pipeline *w, size_t stage, const tg_view *v, waiting *la
     return is_good;
 }
 
-/* Splits a text by the stage's pattern. After a match of no characters, the next one may not be at the same place. */
+/* Splits a text by the stage's pattern. */
 static bool split(tg_pipeline *w, size_t stage, const tg_view *v, int behavior, bool is_inverted)
 {
-    const tg_pattern *pattern = w->z->steps[stage]->pattern;
-    size_t from = 0, covered = 0, begin, end, last_end = SIZE_MAX;
+    tg_matches matches = {w->z->steps[stage]->pattern, &w->matcher, v->text, v->length, 0, false};
+    size_t covered = 0, begin, end;
     waiting last = {0, 0, false, false};
     int found = 1;
     bool is_good = true;
-    while (is_good && from <= v->length &&
-           (found = tg_pattern_find(pattern, &w->matcher, v->text, v->length, from, &begin, &end, w->error)) > 0) {
-        if (begin == end && end == last_end) {
-            from += from < v->length ? tg_character_size(v->text[from]) : 1;
-            continue;
-        }
+    while (is_good && (found = tg_matches_next(&matches, &begin, &end, w->error)) > 0) {
         if (covered < begin) {
             is_good = add_part(w, stage, v, &last, (waiting){covered, begin, is_inverted, true}, behavior);
         }
         is_good = is_good && add_part(w, stage, v, &last, (waiting){begin, end, !is_inverted, true}, behavior);
-        from = covered = last_end = end;
+        covered = end;
     }
     if (is_good && covered < v->length) {
         is_good = add_part(w, stage, v, &last, (waiting){covered, v->length, is_inverted, true}, behavior);
@@ -253,6 +251,15 @@ static bool run_metaspace(tg_pipeline *w, size_t stage, const tg_view *v)
     return split(w, stage, &edited, TG_WITH_NEXT, false);
 }
 
+const tg_stage_kind *tg_kind_find(const tg_stage_kind *kinds, size_t count, const char *name)
+{
+    size_t i = 0;
+    while (i < count && strcmp(kinds[i].name, name) != 0) {
+        i++;
+    }
+    return i < count ? &kinds[i] : NULL;
+}
+
 #define PUNCTUATION "!-/:-@\\[-`{-~\\p{P}"
 
 const tg_stage_kind *tg_pre_tokenizer_kind(const char *name)
@@ -267,12 +274,7 @@ const tg_stage_kind *tg_pre_tokenizer_kind(const char *name)
         {"WhitespaceSplit", "", "", run_fixed, "\\s", TG_REMOVED, NULL},
         {"Punctuation", "behavior ", "", run_split, "[" PUNCTUATION "]", 0, NULL},
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strcmp(kinds[i].name, name) == 0) {
-            return &kinds[i];
-        }
-    }
-    return NULL;
+    return tg_kind_find(kinds, sizeof kinds / sizeof *kinds, name);
 }
 
 bool tg_stages_have_bytes(const tg_stages *pre_tokenizers)

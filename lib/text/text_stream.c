@@ -1,8 +1,8 @@
 /* text_stream: the text of ids that come one after the other.
  *
- * A stream keeps the last ids, its window, and decodes them again with each new one: what a decoder writes for an id may
- * depend on the one before, such as the space between two words. The window begins with the ids of the last text that
- * ended with a whole character. So a call decodes a few ids, however long the text is.
+ * A stream keeps the last ids, its window, and decodes them again with each new one: what a decoder writes for an id
+ * may depend on the one before, such as the space between two words. The window begins with the ids of the last text
+ * that ended with a whole character. So a call decodes a few ids, however long the text is.
  */
 #include <string.h>
 

@@ -74,6 +74,15 @@ void tg_edit_free(tg_edit *edit);
 struct tg_pipeline;
 struct tg_stage;
 
+/* A token that is decoded. */
+typedef struct tg_decoding {
+    tg_matcher *matcher;
+    const char *text;
+    size_t length;
+    bool is_first; /* of its text */
+    tg_error *error;
+} tg_decoding;
+
 /* A kind of stage: a row of the table in stages.c, normalize.c, added_tokens.c or decode.c. */
 typedef struct tg_stage_kind {
     const char *name;     /* in tokenizer.json */
@@ -83,9 +92,8 @@ typedef struct tg_stage_kind {
     bool (*run)(struct tg_pipeline *walk, size_t stage, const tg_view *view);
     const char *pattern; /* what it splits by, if it has no member for it */
     int behavior;        /* the same */
-    /* adds what a token becomes, of which `is_first` says whether it is the first one of a text */
-    bool (*decode)(const struct tg_stage *stage, tg_matcher *matcher, const char *text, size_t length, bool is_first,
-                   tg_text_buffer *out, tg_error *error);
+    /* adds what a token becomes */
+    bool (*decode)(const struct tg_stage *stage, const tg_decoding *token, tg_text_buffer *out);
 } tg_stage_kind;
 
 /* What a Split does with what its pattern finds. */
@@ -163,6 +171,7 @@ bool tg_pipeline_edited(tg_pipeline *walk, size_t stage, const tg_edit *edit);
 void tg_pipeline_free(tg_pipeline *walk);
 
 /* Returns the kind of a name, or NULL. */
+const tg_stage_kind *tg_kind_find(const tg_stage_kind *kinds, size_t count, const char *name);
 const tg_stage_kind *tg_normalizer_kind(const char *name);
 const tg_stage_kind *tg_pre_tokenizer_kind(const char *name);
 const tg_stage_kind *tg_post_processor_kind(const char *name);
@@ -346,11 +355,12 @@ const tg_added_entry *tg_added_tokens_find(const tg_tokenizer *tokenizer, int se
 /* The word that is being merged, as a linked list of symbols; the heap of pairs; and the output. Begins as zeros. */
 typedef struct tg_encoder {
     int32_t *symbol, *next, *previous; /* symbol -1: merged with the previous symbol */
-    uint32_t *start;                   /* the byte of the word where a symbol begins */
-    size_t symbol_capacity, next_capacity, previous_capacity, start_capacity;
+    uint32_t *size;                    /* the bytes of a symbol */
+    size_t symbol_capacity, next_capacity, previous_capacity, size_capacity;
     struct tg_candidate *heap;
     size_t heap_count, heap_capacity;
-    char *name; /* a piece of a word behind the prefix of such pieces */
+    bool *is_whole; /* by id: whether the merges make the token of a word that has its bytes */
+    char *name;     /* a piece of a word behind the prefix of such pieces */
     size_t name_capacity;
     int32_t *ids;
     size_t id_count, id_capacity;

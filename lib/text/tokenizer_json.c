@@ -484,6 +484,9 @@ static bool finish_component(tg_json *j, component *c, object *o)
     if (c->list != TG_POST_PROCESSORS && c->has_old_space && has_name(kind->required, "replacement") && !c->old_space) {
         c->stage.scheme = TG_NEVER; /* as files before tokenizers 0.15 have it */
     }
+    if (has_name(kind->required, "start") && !c->stage.content[0]) {
+        return tg_json_fail(j, o->start, "the content of a Strip is empty");
+    }
     if (c->single.count > 0 && !finish_template(j, c)) {
         return false;
     }

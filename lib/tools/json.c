@@ -197,11 +197,25 @@ static bool read_value(parser *p, const char *name, int depth)
     return tg_json_expected(j, "a value");
 }
 
+/* Reads the values of a file with one per line, as the elements of an array. */
+static bool read_lines(parser *p)
+{
+    while (tg_json_next(&p->json) != -1) {
+        if (!read_value(p, NULL, 1)) {
+            return false;
+        }
+    }
+    return close_container(p, 0, (tg_json_value){.kind = TG_JSON_ARRAY, .line = 1});
+}
+
 static bool read_document(tg_json_document *d, size_t length, tg_error *error)
 {
     parser p = {.json = {.call = call, .path = d->path, .text = d->text, .length = length, .error = error},
                 .document = d};
-    bool is_read = find_breaks(&p) && tg_json_check_utf8(&p.json) && read_value(&p, NULL, 0) && tg_json_end(&p.json);
+    size_t end = strlen(d->path);
+    bool is_lines = end >= 6 && strcmp(d->path + end - 6, ".jsonl") == 0;
+    bool is_read = find_breaks(&p) && tg_json_check_utf8(&p.json) &&
+                   (is_lines ? read_lines(&p) : read_value(&p, NULL, 0) && tg_json_end(&p.json));
     tg_free(p.breaks);
     return is_read;
 }

@@ -445,8 +445,8 @@ typedef struct config_entry {
     X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
     X(nn_transformer_decoder_layer_forward) X(tape) X(graph) X(backward) X(grad) X(hvp) X(tensor_print) X(embedding) \
-    X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) X(gpt_forward) X(sample) X(generate) \
-    X(gpt_open) X(gpt_save) X(gpt_chat) X(lora) \
+    X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) \
+    X(gpt_forward) X(sample) X(generate) X(gpt_open) X(gpt_save) X(gpt_chat) X(lora) \
     X(loader) X(tokenizer_open) X(tokenizer_train_files) X(tokenizer_encode) X(tokenizer_encode_files) \
     X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) \
     X(csv) X(words) X(metric) \
@@ -623,8 +623,7 @@ typedef struct list_entry {
 static const list_entry lists[] = {
     LIST(kv_cache, windows, window_count),          LIST(sample, text, text_count),
     LIST(generate, end_tokens, end_token_count),    LIST(words, special, special_count),
-    LIST(tokenizer_open, special, special_count),
-    LIST(tokenizer_train_files, special, special_count),
+    LIST(tokenizer_open, special, special_count),   LIST(tokenizer_train_files, special, special_count),
     LIST(params_save, metadata, metadata_count),    LIST(gradcheck, rows_without_gradient, row_count),
     LIST(gradcheck, input_names, input_name_count), LIST(grad, output_gradients, output_gradient_count),
 };

@@ -6,7 +6,9 @@
 #include "support.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tape_stats.h"
 
@@ -695,6 +697,73 @@ static bool open_gpt(world *w)
     return model;
 }
 
+/* A folder with a config.json, and an adapter for it. */
+static char folder_of_model[] = "out_of_memory.XXXXXX";
+
+static void prepare_folder(world *w)
+{
+    tg_gpt_config config = gpt_config(TG_POSITION_ROTARY);
+    config.norm = TG_NORM_RMS;
+    config.feed_forward = TG_FEED_FORWARD_SWIGLU;
+    config.width = 8;
+    config.out_bias = false;
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
+    tg_gpt *model = tg_gpt_new(params, &config);
+    tg_lora_config lora = tg_lora_config_default();
+    lora.rank = 1;
+    lora.alpha = 2;
+    assert_true(strstr(folder_of_model, "XXXXXX") ? mkdtemp(folder_of_model) != NULL : true);
+    assert_true(tg_gpt_save(model, folder_of_model, NULL, &w->error) && tg_gpt_add_lora(model, "*", &lora) &&
+                tg_gpt_save_adapter(model, folder_of_model, &w->error));
+    tg_gpt_free(model);
+    tg_params_free(params);
+    tg_run_free(run);
+}
+
+static int remove_folder(void **state)
+{
+    static const char *const names[] = {"model.safetensors", "config.json", "adapter_model.safetensors",
+                                        "adapter_config.json"};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        char path[60];
+        snprintf(path, sizeof path, "%s/%s", folder_of_model, names[i]);
+        remove(path);
+    }
+    return strstr(folder_of_model, "XXXXXX") ? 0 : rmdir(folder_of_model);
+}
+
+static bool open_folder(world *w)
+{
+    tg_params *params = tg_params_new(w->run, TG_F32);
+    tg_gpt *model = tg_gpt_open(params, folder_of_model, NULL);
+    assert_true(model || tg_params_count(params) == 0);
+    int64_t count = tg_params_count(params);
+    bool is_done = model && tg_gpt_open_adapter(model, folder_of_model);
+    assert_true(is_done || tg_params_count(params) == count);
+    if (is_done) {
+        is_done = tg_gpt_save_adapter(model, folder_of_model, &w->error);
+        add_params(w, params);
+    }
+    if (tg_params_error(params)->code != TG_OK) {
+        w->error.code = tg_params_error(params)->code;
+    }
+    tg_gpt_free(model);
+    tg_params_free(params);
+    return is_done;
+}
+
+static bool chat(world *w)
+{
+    tg_gpt_chat_config config = tg_gpt_chat_config_default();
+    const tg_gpt_message messages[] = {{"system", "Be brief."}, {"user", "How are you today, and how is the weather?"}};
+    config.format = TG_GPT_CHAT_LLAMA3;
+    char *made = tg_gpt_chat(messages, 2, &config, &w->error);
+    tg_text_free(made);
+    return made;
+}
+
 static bool save_gpt(world *w)
 {
     return tg_gpt_save(w->gpt, ".", NULL, &w->error);
@@ -1104,6 +1173,8 @@ static const sweep sweeps[] = {
     {"tg_nn_positional_extend", extend_positions, prepare_resize},
     {"tg_gpt_new", new_gpt, NULL},
     {"tg_gpt_open", open_gpt, NULL},
+    {"tg_gpt_open", open_folder, prepare_folder},
+    {"tg_gpt_chat", chat, NULL},
     {"tg_gpt_save", save_gpt, NULL},
     {"tg_gpt_resize_vocabulary", resize_vocabulary, prepare_resize},
     {"tg_gpt_extend_context", extend_context, prepare_resize},
@@ -1302,7 +1373,7 @@ int main(void)
     }
     allocator_install(&counting);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sweeps)};
-    int failed = cmocka_run_group_tests_name("out_of_memory", tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("out_of_memory", tests, NULL, remove_folder);
     allocator_restore();
     remove(bpe_path);
     remove(bin_path);

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 {
     model m;
     tg_error error = TG_NO_ERROR;
-    if (argc != 4 || !model_load(&m, argv[1], TG_CHECKPOINT_BEST, false, NULL)) {
+    if (argc != 4 || !model_load(&m, argv[1], &(model_use){.choice = TG_CHECKPOINT_BEST}, NULL)) {
         return 2;
     }
     tg_tape *t = quiet_tape_new(NULL, false);

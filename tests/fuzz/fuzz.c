@@ -1,10 +1,13 @@
+#define _DEFAULT_SOURCE
 #include "fuzz.h"
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 unsigned fuzz_byte(fuzz_input *input)
@@ -91,7 +94,20 @@ void fuzz_memory_fail(uint64_t at, bool later)
 
 /* ---- files ---- */
 
-static char path[64];
+static char path[64], folders[FUZZ_FOLDERS][64];
+
+/* Writes a path of this process. */
+static void name_path(char text[64], const char *end)
+{
+    const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(text, 64, "%s/tapegrad-fuzz-%ld%s", folder, (long)getpid(), end);
+}
+
+static void write_file(const char *name, const void *bytes, size_t size)
+{
+    FILE *file = fopen(name, "wb");
+    fuzz_require(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0, "'%s' cannot be written", name);
+}
 
 static void remove_file(void)
 {
@@ -101,13 +117,47 @@ static void remove_file(void)
 const char *fuzz_file(const void *bytes, size_t size)
 {
     if (!path[0]) {
-        const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-        snprintf(path, sizeof path, "%s/tapegrad-fuzz-%ld", folder, (long)getpid());
+        name_path(path, "");
         atexit(remove_file);
     }
-    FILE *file = fopen(path, "wb");
-    fuzz_require(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0, "'%s' cannot be written", path);
+    write_file(path, bytes, size);
     return path;
+}
+
+static void remove_folders(void)
+{
+    for (int i = 0; i < FUZZ_FOLDERS; i++) {
+        DIR *folder = opendir(folders[i]);
+        for (struct dirent *entry; folder && (entry = readdir(folder));) {
+            unlinkat(dirfd(folder), entry->d_name, 0);
+        }
+        if (folder) {
+            closedir(folder);
+            rmdir(folders[i]);
+        }
+    }
+}
+
+const char *fuzz_folder(int number)
+{
+    static bool is_registered;
+    if (!is_registered) {
+        is_registered = true;
+        atexit(remove_folders);
+    }
+    char *folder = folders[number];
+    if (!folder[0]) {
+        name_path(folder, (char[]){'-', (char)('0' + number), '\0'});
+        fuzz_require(mkdir(folder, 0700) == 0, "'%s' cannot be made", folder);
+    }
+    return folder;
+}
+
+void fuzz_folder_write(int number, const char *name, const void *bytes, size_t size)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%s/%s", fuzz_folder(number), name);
+    write_file(text, bytes, size);
 }
 
 /* ---- UTF-8 ---- */

@@ -38,6 +38,13 @@ void fuzz_memory_fail(uint64_t at, bool later);
 /* Writes the bytes to a file of this process, and returns its path. */
 const char *fuzz_file(const void *bytes, size_t size);
 
+/* Returns the path of folder number `number`, below FUZZ_FOLDERS, of this process, which exists until its end. */
+enum { FUZZ_FOLDERS = 8 };
+const char *fuzz_folder(int number);
+
+/* Writes the bytes to a file of a folder. */
+void fuzz_folder_write(int number, const char *name, const void *bytes, size_t size);
+
 /* Returns whether the bytes are well-formed UTF-8: table 3-7 of the Unicode Standard, chapter 3. */
 bool fuzz_is_utf8(const uint8_t *bytes, size_t size);
 

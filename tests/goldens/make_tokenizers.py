@@ -22,13 +22,19 @@ HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "tokeniz
 CL100K = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
           r"\s+(?!\S)|\s+")
 QWEN = CL100K.replace("{1,3}", "")
+QWEN35 = QWEN.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r"[^\s\p{L}\p{N}]", r"[^\s\p{L}\p{M}\p{N}]")
+TIKTOKEN = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|"
+            r"\s+(?!\S)|\s")
+O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|"
+         r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 STORY = ["The keeper of the lighthouse counted the waves at night.", "\"There's a ship,\" he said, \"and there's a storm.\"",
          "The light turned, and turned, and the ship went by.", "Überall über 1999 naïve cafés.", "un été à la plage, où déjà",
          "def f(x):\n    return x + 1\n", "日本語 中文 한국어 русский язык", "1234567 3.14"] * 3
 TEXTS = ["The keeper's ship turned", "THERE'S a lighthouse\n\n  in the night \t x", "über naïve cafés 1999 e\u0301te\u0301",
-         "A\u030angstro\u0308m \u212bngström \u212b \uac01 \u1100\u1161\u11a8 q\u0307\u0323 \ufb01 \uff21 \u0130I", "日本語中文 the한국어!? ｶﾞ",
-         "👩‍👩‍👧 😀a👍🏽 \u00a0\u2003x\u200b\u0085\u3000", "def f(x):\n\treturn x**2 + y_1\r\n\r\n", "1234567 ١٢٣ ½ 3.14",
-         "a<|end|>the  <mask>  the<|end|>\nthe x lighthouse thelight", "<|end|>", " ", "", "\x00\x7fZ\ufeff", "x" * 25,
+         "A\u030angstro\u0308m \u212bngström \u212b \uac01 \u1100\u1161\u11a8 q\u0307\u0323 \ufb01 \uff21 \u0130I e\u0312\u0301", "日本語中文 the한국어!? ｶﾞ",
+         "👩‍👩‍👧 😀a👍🏽 \u00a0\u2003x\u200b\u0085\u3000", "def f(x):\n\treturn x**2 + y_1\r\n\r\n", "1234567 ١٢٣ ½ 3.14 AB CD eF",
+         "a<|end|>the  <mask>  the<|end|>\nthe x lighthouse thelight", " <mask> <|end|> <mask>", " ", "", "\x00\x7fZ\ufeff", "x" * 25,
          "▁the▁ship  ", "don't I'LL 'ſ...—«the»"]
 
 
@@ -101,7 +107,7 @@ KINDS = {
     "llama2": lambda: characters(N.Sequence([N.Prepend("▁"), N.Replace(" ", "▁")]), None,
                                  D.Sequence([D.Replace("▁", " "), D.ByteFallback(), D.Fuse(), D.Strip(" ", 1, 0)]), True),
     "metaspace": lambda: characters(None, P.Metaspace(prepend_scheme="first"), D.Metaspace(), False),
-    "no_decoder": lambda: characters(N.NFD(), P.Sequence([P.WhitespaceSplit(), P.Digits(False)]), None, False),
+    "no_decoder": lambda: characters(N.Sequence([N.Lowercase(), N.NFD()]), P.Sequence([P.WhitespaceSplit(), P.Digits(False)]), None, False),
     "bert": lambda: pieces(N.BertNormalizer(), P.BertPreTokenizer()),
     "bert_cased": lambda: pieces(N.BertNormalizer(handle_chinese_chars=False, lowercase=False), P.BertPreTokenizer()),
     "words": lambda: pieces(N.Sequence([N.NFKD(), N.StripAccents(), N.Lowercase()]), P.Sequence(
@@ -134,7 +140,7 @@ def main():
     path = os.path.join(HERE, "..", "vocabulary", "ranks.tiktoken")
     ranks = {base64.b64decode(a): int(b) for a, b in (l.split() for l in open(path))}
     out = open(os.path.join(HERE, "ranks.txt"), "w")
-    for pattern in (CL100K, QWEN, r"\p{Han}+|[^\p{Han}]+|\s++$|^x"):
+    for pattern in (CL100K, QWEN, QWEN35, TIKTOKEN, O200K, r"\p{Han}+|[^\p{Han}]+|\s++$|^x"):
         e = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 289, "<|end|>": 310})
         for text in TEXTS:
             ids = e.encode(text, allowed_special="all")

@@ -171,7 +171,7 @@ static void test_refused_settings(void **state)
         {"{\"r\":0}", "r is 0 and lora_alpha 8; r must be at least 1, and lora_alpha above 0"},
         {"{\"r\":3,\"lora_alpha\":-1}", "r is 3 and lora_alpha -1; r must be at least 1"},
         {"{\"r\":2}", "lora_A.weight' is (3,8); in this llama it must be (2,8)"},
-        {"{\"r\":9000}", "rank 9000 is above 8"},
+        {"{\"r\":9000}", "adapter_config.json': rank 9000 is above 8"},
     };
     tg_error error = TG_NO_ERROR;
     fixture f = made(true, 1), g = made(true, 2);

@@ -138,7 +138,7 @@ static void test_formats_of_vocabularies(void **state)
                  "gpt_chat_format_find: the vocabulary has the special tokens of none; it must");
     assert_int_equal(format, TG_GPT_CHAT_GEMMA);
     assert_false(tg_gpt_chat_format_find(NULL, NULL, &format, &error));
-    assert_error(&error, TG_ERROR_STATE, "gpt_chat_format_find: the function is NULL");
+    assert_error(&error, TG_ERROR_STATE, "gpt_chat_format_find: the has_token is NULL");
 }
 
 int main(void)

@@ -327,9 +327,11 @@ static void test_refused_settings(void **state)
          "quantization_config is {\"bits\":4}; it must be null"},
         {"llama", LLAMA ",\"eos_token_id\":[1,2,3,4,5,6,7,8,9]}", "eos_token_id is a list of 9 ids or more"},
         {"llama", LLAMA ",\"eos_token_id\":1.5}", "eos_token_id is no id; it must be a whole number"},
-        {"llama", LLAMA ",\"num_key_value_heads\":3}", "key_heads 3 do not divide heads 4"},
-        {"llama", LLAMA ",\"num_attention_heads\":3}", "heads 3 do not divide width 16"},
-        {"llama", LLAMA ",\"head_dim\":3}", "'trf_blocks.0.att.position' has rotary heads of width 3; it must be even"},
+        {"llama", LLAMA ",\"num_key_value_heads\":3}",
+         "config.json': num_key_value_heads is 3; it must divide num_attention_heads, 4"},
+        {"llama", LLAMA ",\"num_attention_heads\":3}",
+         "config.json': num_attention_heads is 3; it must divide hidden_size, 16"},
+        {"llama", LLAMA ",\"head_dim\":3}", "config.json': head_dim is 3; it must be even"},
         {"llama", LLAMA ",\"attention_bias\":true}", "has no tensor 'model.layers.0.self_attn.q_proj.bias'"},
         {"llama", LLAMA ",\"tie_word_embeddings\":false}", "has no tensor 'lm_head.weight', which this llama has"},
         {"llama", LLAMA ",\"num_hidden_layers\":2}", "'model.layers.2.input_layernorm.weight' is no tensor of this"},
@@ -337,6 +339,10 @@ static void test_refused_settings(void **state)
         {"llama", LLAMA ",\"layer_types\":[]}", "layer_types is []; this setting is not known for llama"},
         {"gemma3_text", GEMMA ",\"final_logit_softcapping\":30.0}", "final_logit_softcapping is 30.0; it must be null"},
         {"gemma3_text", GEMMA ",\"use_bidirectional_attention\":true}", "use_bidirectional_attention is true; it must"},
+        {"gemma3_text", GEMMA ",\"query_pre_attn_scalar\":1000000001}",
+         "query_pre_attn_scalar is 1000000001; it must be null, or from 1 to 1000000000"},
+        {"gemma3_text", GEMMA ",\"layer_types\":[]}", "layer_types is an empty list; it must be one of all layers, or"},
+        {"gemma3_text", GEMMA ",\"rope_local_base_freq\":0}", "rope_theta is 0; it must be above 1"},
         {"gemma3_text", GEMMA ",\"layer_types\":[\"full_attention\"]}", "layer_types has 1 layers; the model has 3"},
         {"gemma3_text", GEMMA ",\"layer_types\":[\"chunked_attention\"]}",
          "layer_types is \"chunked_attention\"; it must be \"full_attention\" or \"sliding_attention\""},
@@ -470,6 +476,13 @@ static void test_kept_bf16(void **state)
             assert_int_equal(tg_tensor_requires_grad(up), !keeps);
             assert_int_equal(tg_tensor_dtype(tg_params_find(f.params, "final_norm.scale")), TG_F32);
             logits_of(&f, logits[keeps]);
+            if (keeps) {
+                tg_error error = TG_NO_ERROR;
+                assert_true(tg_gpt_save(f.model, folder, NULL, &error));
+                char *json = config_json();
+                assert_non_null(strstr(json, "\"dtype\": \"bfloat16\""));
+                tg_text_free(json);
+            }
             fixture_free(&f);
         }
         for (int i = 0; i < 198; i++) {

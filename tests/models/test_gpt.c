@@ -499,8 +499,7 @@ static void test_refuses_configurations(void **state)
         {V, 12, 9, 3, 2, 0, TG_POSITION_ROTARY, 0,
          "nn_positional_make: 'trf_blocks.0.att.position' has rotary heads of width 3; it must be even"},
         {V, 12, 16, 2, 2, 0, (tg_position)99, 0, "gpt_new: position 99 does not exist; it must be 0 to 10"},
-        {V, 12, 16, 2, 2, 0, 0, (tg_attention_path)2,
-         "gpt_new: path 2 does not exist; it must be 0 to 1"},
+        {V, 12, 16, 2, 2, 0, 0, (tg_attention_path)2, "gpt_new: path 2 does not exist; it must be 0 to 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tg_gpt_config config = tg_gpt_config_default();

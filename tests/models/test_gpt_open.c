@@ -36,12 +36,17 @@ static const char *golden(const char *name)
     return text;
 }
 
+static void write_file(const char *name, const char *bytes, size_t length)
+{
+    FILE *file = fopen(in_folder(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+}
+
 static void write_config(const char *json, size_t length)
 {
-    FILE *file = fopen(in_folder("config.json"), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(json, 1, length, file), length);
-    assert_int_equal(fclose(file), 0);
+    write_file("config.json", json, length);
 }
 
 /* Copies model.safetensors of a golden to the folder. */
@@ -52,9 +57,7 @@ static void copy_model(const char *name)
     snprintf(path, sizeof path, "%s/model.safetensors", name);
     char *bytes = tg_text_read(golden(path), &length, NULL);
     assert_non_null(bytes);
-    FILE *file = fopen(in_folder("model.safetensors"), "wb");
-    assert_int_equal(fwrite(bytes, 1, length, file), length);
-    assert_int_equal(fclose(file), 0);
+    write_file("model.safetensors", bytes, length);
     tg_text_free(bytes);
 }
 
@@ -168,21 +171,24 @@ static void test_other_configs(void **state)
         {CONFIG(",\"activation_function\":\"relu\""),
          "activation_function is \"relu\"; it must be \"gelu_new\" or \"gelu_pytorch_tanh\""},
         {CONFIG(",\"activation_function\":\"gelu\""), "activation_function is \"gelu\"; it must be"},
-        {CONFIG(",\"layer_norm_epsilon\":0"), "eps 0; it must be finite and above 0"},
+        {CONFIG(",\"layer_norm_epsilon\":0"), "config.json': layer_norm_epsilon is 0; it must be above 0"},
         {CONFIG(",\"layer_norm_epsilon\":1e999"), "layer_norm_epsilon is infinite; it must be a finite number"},
         {CONFIG(",\"scale_attn_weights\":false"), "scale_attn_weights is false; it must be true"},
         {CONFIG(",\"scale_attn_by_inverse_layer_idx\":true"), "scale_attn_by_inverse_layer_idx is true; it must be"},
         {CONFIG(",\"add_cross_attention\":true"), "add_cross_attention is true; it must be false"},
         {CONFIG(",\"quantization_config\":{\"bits\":4}"), "quantization_config is {\"bits\":4}; it must be null"},
         {CONFIG(",\"attn_pdrop\":0"), "embd_pdrop is 0.1, attn_pdrop 0 and resid_pdrop 0.1; it must be one"},
-        {CONFIG(",\"attn_pdrop\":1,\"embd_pdrop\":1,\"resid_pdrop\":1"), "dropout 1 is outside [0,1)"},
+        {CONFIG(",\"attn_pdrop\":1,\"embd_pdrop\":1,\"resid_pdrop\":1"),
+         "embd_pdrop is 1; it must be at least 0 and below 1"},
         {CONFIG(",\"tie_word_embeddings\":false"), "model.safetensors' has no tensor 'lm_head.weight'"},
         {CONFIG(",\"n_layer\":3"), "config.json' has 3 layers, but '"},
         {CONFIG(",\"n_layer\":1"), "'transformer.h.1.attn.c_attn.bias' is no tensor of this gpt2"},
-        {CONFIG(",\"n_layer\":1000000"), "1000000 layers; it must be 1 to 1000"},
-        {CONFIG(",\"n_head\":6"), "heads 6 do not divide width 16"},
-        {CONFIG(",\"n_head\":0"), "heads 0; it must be set"},
-        {CONFIG(",\"n_embd\":0"), "width 0; it must be set"},
+        {CONFIG(",\"n_layer\":1000000"), "config.json': n_layer is 1000000; it must be from 1 to 1000"},
+        {CONFIG(",\"n_head\":6"), "n_head is 6; it must divide n_embd, 16"},
+        {CONFIG(",\"n_head\":0"), "n_head is 0; it must be from 1 to"},
+        {CONFIG(",\"n_embd\":0"), "n_embd is 0; it must be from 1 to"},
+        {CONFIG(",\"vocab_size\":2147483648"), "vocab_size is 2147483648; it must be from 1 to 2147483647"},
+        {CONFIG(",\"n_positions\":0"), "n_positions is 0; it must be from 1 to 9223372036854775807"},
         {CONFIG(",\"rescale\":[1, 2]"), "rescale is [1, 2]; this setting is not known for gpt2, and may change"},
     };
     copy_model("tied");
@@ -211,6 +217,33 @@ static void test_other_sizes(void **state)
         write_config(cases[i].json, strlen(cases[i].json));
         assert_refused(i < 4 ? TG_ERROR_SHAPE : TG_ERROR_VALUE, cases[i].message);
     }
+}
+
+/* An index whose files are not those of the model, and which disagree with it. */
+static void test_refused_indexes(void **state)
+{
+    (void)state;
+    static const struct {
+        tg_code code;
+        const char *json, *message;
+    } cases[] = {
+        {TG_ERROR_SHAPE, "{\"weight_map\":{\"transformer.wte.weight\":\"model.safetensors\"}}",
+         "/model.safetensors': 'transformer.wte.weight' is (31,16); in this gpt2 it must be (32,16)"},
+        {TG_ERROR_FORMAT, "{\"weight_map\":{\"lm_head.weight\":\"model.safetensors\"}}",
+         "index.json', byte 15: 'lm_head.weight' is not in '"},
+        {TG_ERROR_FORMAT, "{\"weight_map\":{\"lm_head.weight\":\"../model.safetensors\"}}",
+         "'../model.safetensors' is not the name of a file in the same folder"},
+        {TG_ERROR_FORMAT, "{\"weight_map\":[]}", "expected '{', found '['"},
+        {TG_ERROR_FORMAT, "{}", "index.json', byte 0: the index has no 'weight_map'"},
+        {TG_ERROR_FILE, "{\"weight_map\":{\"lm_head.weight\":\"other.safetensors\"}}", "/other.safetensors'"},
+    };
+    copy_model("tied");
+    write_file("config.json", CONFIG(",\"vocab_size\":32"), strlen(CONFIG(",\"vocab_size\":32")));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_file("model.safetensors.index.json", cases[i].json, strlen(cases[i].json));
+        assert_refused(cases[i].code, cases[i].message);
+    }
+    assert_int_equal(remove(in_folder("model.safetensors.index.json")), 0);
 }
 
 static void test_accepted_configs(void **state)
@@ -370,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_hostile_configs),
         cmocka_unit_test(test_tied_head_in_the_file),
         cmocka_unit_test(test_other_sizes),
+        cmocka_unit_test(test_refused_indexes),
         cmocka_unit_test(test_bad_arguments),
     };
     return cmocka_run_group_tests(tests, begin, end);

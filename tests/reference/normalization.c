@@ -156,7 +156,7 @@ static void draw_norm(trial *t)
     /* A weight that is not normal may count as 0, and an infinite one would give NaN. */
     const flavor drawn = t->flavor;
     t->flavor = drawn == SPECIAL ? SMOOTH : drawn;
-    draw_of_width(t, "weight", width, is_rms(t) ? 97 : 60); /* tg_rms_norm's is not optional */
+    draw_of_width(t, "weight", width, 60);
     t->flavor = drawn;
     if (is_rms(t)) {
         draw_absent(t, "bias");
@@ -175,8 +175,7 @@ static bool is_valid_norm(const trial *t)
             return false;
         }
     }
-    bool has_weight = !is_rms(t) || t->inputs[WEIGHT].is_present;
-    return shape.rank >= 1 && shape.size[shape.rank - 1] >= 1 && has_weight && OPTIONS(t, norm_options)->eps > 0;
+    return shape.rank >= 1 && shape.size[shape.rank - 1] >= 1 && OPTIONS(t, norm_options)->eps > 0;
 }
 
 static tg_tensor *call_norm(trial *t)

@@ -80,6 +80,8 @@ static const bad_file bad_json[] = {
      "byte 768: \"use_regex\" must be true or false"},
     {"\"decoder\":{\"type\":\"ByteLevel\"", "\"decoder\":{\"type\":\"Fuse\"",
      "byte 763: the decoder \"Fuse\" has the unknown member \"add_prefix_space\""},
+    {"\"decoder\":{", "\"decoder\":{\"type\":\"Strip\",\"content\":\"\",\"start\":9,\"stop\":0},\"x\":{",
+     "the content of a Strip is empty"},
     {"\"decoder\":{", "\"decoder\":{\"type\":\"Fuse\"},\"x\":{", "byte 779: the file has the unknown member \"x\""},
     {"\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true}",
      "\"decoder\":{\"type\":\"Fuse\"}",

@@ -139,7 +139,7 @@ static void test_patterns_of_ranks(void **state)
         cases++;
     }
     fclose(file);
-    assert_int_equal(cases, 48);
+    assert_int_equal(cases, 96);
 }
 
 /* The configs that are refused for a file of ranks, and for others. */
@@ -294,6 +294,27 @@ static void write_text(const char *text, size_t length)
     assert_true(file && fwrite(text, 1, length, file) == length && fclose(file) == 0);
 }
 
+/* The file has the ids of its text, or cannot be cut. */
+static void check_file(tg_tokenizer *z, const char *text, size_t length, bool is_cut)
+{
+    size_t size;
+    tg_error error = TG_NO_ERROR;
+    tg_tokens tokens;
+    int64_t count = tg_tokenizer_encode_files(z, (const char *const[]){path}, 1, ids_path, 4, NULL, &error);
+    if (!is_cut) {
+        assert_int_equal(count, -1);
+        assert_error(&error, TG_ERROR_FORMAT, "has no place where a word surely ends");
+        return;
+    }
+    assert_true(tg_tokenizer_encode(z, text, length, false, &tokens, &error));
+    assert_int_equal(count, tokens.count);
+    char *ids = tg_text_read(ids_path, &size, &error);
+    assert_int_equal(size, (size_t)count * sizeof *tokens.ids);
+    assert_memory_equal(ids, tokens.ids, size);
+    tg_text_free(ids);
+    tg_tokens_free(&tokens);
+}
+
 /* A text of 3 MB has the ids of its pieces, for the kinds that can be cut. */
 static void test_files_in_pieces(void **state)
 {
@@ -310,26 +331,30 @@ static void test_files_in_pieces(void **state)
         length += strlen(part);
     }
     write_text(text, length);
-    for (size_t i = 0; i < 3; i++) {
-        tg_error error = TG_NO_ERROR;
-        tg_tokens tokens;
-        tg_tokenizer *z = open_kind(kinds[i]); /* smollm adds a space to each text, and is not cut */
-        assert_true(tg_tokenizer_encode(z, text, length, false, &tokens, &error));
-        int64_t count = tg_tokenizer_encode_files(z, (const char *const[]){path}, 1, ids_path, 4, NULL, &error);
-        if (i == 2) {
-            assert_int_equal(count, -1);
-            assert_error(&error, TG_ERROR_FORMAT, "has no place where a word surely ends");
-        } else {
-            assert_int_equal(count, tokens.count);
-            size_t size;
-            char *ids = tg_text_read(ids_path, &size, &error);
-            assert_int_equal(size, (size_t)count * sizeof *tokens.ids);
-            assert_memory_equal(ids, tokens.ids, size);
-            tg_text_free(ids);
-        }
-        tg_tokens_free(&tokens);
+    for (size_t i = 0; i < 3; i++) { /* smollm adds a space to each text, and is not cut */
+        tg_tokenizer *z = open_kind(kinds[i]);
+        check_file(z, text, length, i < 2);
         tg_tokenizer_free(z);
     }
+    static char line[8192], pattern[2][1024];
+    FILE *file = fopen(FOLDER "ranks.txt", "r");
+    int patterns = 0;
+    while (fgets(line, sizeof line, file)) {
+        const char *at = line;
+        read_hex(&at, pattern[1]);
+        if (strcmp(pattern[0], pattern[1]) == 0) {
+            continue;
+        }
+        strcpy(pattern[0], pattern[1]);
+        tg_tokenizer_open_config config = tg_tokenizer_open_config_default();
+        config.pattern = pattern[0];
+        tg_tokenizer *z = tg_tokenizer_open(TG_TEST_GOLDENS "/data/vocabulary/ranks.tiktoken", &config, NULL);
+        check_file(z, text, length, patterns < 5); /* the last one is that of no published tokenizer */
+        tg_tokenizer_free(z);
+        patterns++;
+    }
+    fclose(file);
+    assert_int_equal(patterns, 6);
     free(text);
 }
 

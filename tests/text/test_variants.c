@@ -27,7 +27,7 @@ static const struct {
      "an added token has the id of the file, or none"},
     {" ids:byte_missing ids:not_of_bytes json:vocab_not_of_bytes ", "all texts can be encoded, and all ids decoded"},
     {" json:added_unknown_member json:model_unknown_member json:dropout_0 ", "it could give other ids"},
-    {" json:no_trim_offsets ", "offsets are not computed here"},
+    {" json:no_trim_offsets ", "its default is known"},
     {" json:merge_mixed ", "both forms are known"},
     {" ranks:bom ranks:cr ranks:plus ranks:zero_before ranks:underscore ranks:bits_behind ranks:not_base64 ",
      "Python's int and b64decode read over what is no digit of a rank or a token"},

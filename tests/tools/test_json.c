@@ -163,13 +163,43 @@ static void test_depth(void **state)
                  "json_document_open: 'test.json', line 1: more than 64 objects and arrays inside of each other");
 }
 
+static tg_json_document *lines_of(const char *text, tg_error *error)
+{
+    FILE *file = fopen("test.jsonl", "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    fclose(file);
+    tg_json_document *document = tg_json_document_open("test.jsonl", error);
+    remove("test.jsonl");
+    return document;
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    tg_error error = TG_NO_ERROR;
+    tg_json_document *document = lines_of("{\"a\": 1}\n\n{\"a\": [2]}\n3\n", &error);
+    const tg_json_value *root = tg_json_document_root(document);
+    assert_string_equal(error.text, "");
+    assert_int_equal(tg_json_value_kind(root), TG_JSON_ARRAY);
+    assert_int_equal(tg_json_value_count(root), 3);
+    assert_int_equal(tg_json_value_line(tg_json_value_at(root, 1)), 3);
+    assert_int_equal(tg_json_value_count(tg_json_value_find(tg_json_value_at(root, 1), "a", &error)), 1);
+    assert_true(tg_json_value_number(tg_json_value_at(root, 2), &error) == 3);
+    tg_json_document_free(document);
+    document = lines_of("", &error);
+    assert_int_equal(tg_json_value_kind(tg_json_document_root(document)), TG_JSON_ARRAY);
+    tg_json_document_free(document);
+    assert_string_equal(error.text, "");
+    assert_null(lines_of("{\"a\": 1}\n{\"a\": }\n", &error));
+    assert_error(&error, TG_ERROR_FORMAT, "json_document_open: 'test.jsonl', line 2: expected a value, found '}'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_values), cmocka_unit_test(test_integers), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_depth),  cmocka_unit_test(test_lines),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

@@ -40,6 +40,7 @@ class Tapegrad(ConanFile):
     def requirements(self):
         if self.options.text:
             self.requires('pcre2/[>=10.30]')
+            self.requires('utf8proc/[>=2.5]')
         if self.options.blas == 'openblas':
             self.requires('openblas/[>=0.3.20]')
 
@@ -79,5 +80,5 @@ class Tapegrad(ConanFile):
         for part in ['tools'] + (['text'] if self.options.text else []):
             component = self.cpp_info.components[part]
             component.libs = ['tapegrad_' + part]
-            component.requires = ['tapegrad'] + (['pcre2::pcre2-8'] if part == 'text' else [])
+            component.requires = ['tapegrad'] + (['pcre2::pcre2-8', 'utf8proc::utf8proc'] if part == 'text' else [])
             component.set_property('pkg_config_name', 'tapegrad_' + part)
