@@ -179,9 +179,9 @@ static bool add_layer(output *o, const tg_gpt_part *part, const tg_nn_linear *la
             return false;
         }
     }
-    /* without "base_model.model." and ".lora_B.weight" */
+    const size_t before = sizeof TG_PEFT_PREFIX - 1, around = before + sizeof TG_PEFT_B - 1;
     tg_text_add(&o->modules, o->modules.length > 0 ? ", \"" : "\"");
-    tg_text_add_bytes(&o->modules, place.name + 17, strlen(place.name) - 17 - 14);
+    tg_text_add_bytes(&o->modules, place.name + before, strlen(place.name) - around);
     tg_text_add(&o->modules, "\"");
     snprintf(name, sizeof name, "%s.weight", part->name);
     tg_weight_find(o->family, "", name, &place);

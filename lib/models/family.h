@@ -69,6 +69,10 @@ typedef struct tg_setting {
 
 /* ---- the names of weights ---- */
 
+/* Around the name of a layer in the names of its LoRA in peft's files. */
+#define TG_PEFT_PREFIX "base_model.model."
+#define TG_PEFT_B ".lora_B.weight"
+
 /* A part of a model that has a weight, and perhaps a bias: its name in the params, and in a file. Those of a block are
  * without the block. The own tensor is part number `part` of `parts` equal parts of the file's, whose weight is
  * transposed, (in,out), if is_transposed. */

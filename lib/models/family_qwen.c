@@ -8,7 +8,6 @@ static const tg_setting of_qwen2[] = {
     {"sliding_window", TG_SETTING_SIZE, .at = TG_SETTING_AT(window)},
     {"max_window_layers", TG_SETTING_SIZE, .at = TG_SETTING_AT(first_window_layer)},
     {"layer_types", .kind = TG_SETTING_TYPES},
-    {"use_mrope", TG_SETTING_FIXED, .allowed = "false", .is_old = true},
     {.kind = TG_SETTING_END},
 };
 

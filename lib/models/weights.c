@@ -29,7 +29,7 @@ static const struct {
     bool is_weight, is_lora;
 } suffixes[] = {
     {".lora_A.weight", ".lora_A.weight", false, true},
-    {".lora_B.weight", ".lora_B.weight", false, true},
+    {TG_PEFT_B, TG_PEFT_B, false, true},
     {".weight", ".weight", true, false},
     {".scale", ".weight", true, false},
     {".bias", ".bias", false, false},
@@ -66,7 +66,7 @@ bool tg_weight_find(const tg_family *f, const char *prefix, const char *own, tg_
     if (!name->own || (is_lora && name->parts > 0)) {
         return false;
     }
-    snprintf(place->name, sizeof place->name, "%s%s%s%s%s", is_lora ? "base_model.model." : "",
+    snprintf(place->name, sizeof place->name, "%s%s%s%s%s", is_lora ? TG_PEFT_PREFIX : "",
              strcmp(name->own, "out_head") == 0 ? "" : prefix, block, name->file, suffixes[suffix].file);
     place->part = name->part;
     place->parts = name->parts > 0 ? name->parts : 1;

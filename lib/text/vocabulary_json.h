@@ -32,6 +32,12 @@ bool tg_token_list_read(tg_json *j, tg_token_list *list);
 /* Reads tokenizer.json into the lists and v->z, and refuses what would give other ids. */
 bool tg_tokenizer_json_read(tg_vocabulary *v, tg_json *j, tg_vocabulary_lists *lists);
 
+/* Reads the stages of a list, and adds them to `stages`. */
+bool tg_stages_json_read(tg_json *j, tg_list list, tg_stages *stages);
+
+/* The names of the lists in a tokenizer.json. */
+extern const char *const tg_list_names[TG_LISTS];
+
 /* Reads a pre_tokenizer. */
 bool tg_pre_tokenizer_json_read(tg_tokenizer *tokenizer, tg_json *j);
 

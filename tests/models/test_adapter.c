@@ -1,33 +1,9 @@
 /* tg_gpt_save_adapter and tg_gpt_open_adapter: LoRA that was written is read into another model; folders of peft are
  * compared with peft itself by tests/published. What a model cannot read is refused, and nothing changes. */
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "folder.h"
 #include "support.h"
-
-static char folder[] = "adapter.XXXXXX", text[4096];
-
-static int begin(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static const char *in_folder(const char *name)
-{
-    snprintf(text, sizeof text, "%s/%s", folder, name);
-    return text;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    remove(in_folder("adapter_model.safetensors"));
-    remove(in_folder("adapter_config.json"));
-    return rmdir(folder);
-}
 
 typedef struct fixture {
     tg_run *run;
@@ -145,14 +121,6 @@ static void assert_not_read(fixture *f, tg_code code, const char *part)
     assert_int_equal(tg_params_count(f->params), count);
 }
 
-static void write_config(const char *json)
-{
-    FILE *file = fopen(in_folder("adapter_config.json"), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(json, 1, strlen(json), file), strlen(json));
-    assert_int_equal(fclose(file), 0);
-}
-
 static void test_refused_settings(void **state)
 {
     (void)state;
@@ -178,10 +146,10 @@ static void test_refused_settings(void **state)
     add_lora(&f, "*.W_query", 3, 5);
     assert_true(tg_gpt_save_adapter(f.model, folder, &error));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_config(cases[i].json);
+        write_text("adapter_config.json", cases[i].json);
         assert_not_read(&g, strstr(cases[i].json, "\"r\":2") ? TG_ERROR_SHAPE : TG_ERROR_VALUE, cases[i].message);
     }
-    write_config("{");
+    write_text("adapter_config.json", "{");
     assert_not_read(&g, TG_ERROR_FORMAT, "adapter_config.json', byte 1: expected");
     fixture_free(&f);
     fixture_free(&g);
@@ -228,5 +196,5 @@ int main(void)
         cmocka_unit_test(test_refused_settings),
         cmocka_unit_test(test_refused_models),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, folder_begin, folder_end);
 }

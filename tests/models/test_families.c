@@ -1,42 +1,10 @@
 /* Families of published models, without Python: what was saved in each is opened again; config.json is read in the
  * forms of transformers 4 and 5; and what a model cannot be is refused, with the file, the key and its value. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "folder.h"
 #include "support.h"
-
-static char folder[] = "families.XXXXXX", text[4096];
-
-static int begin(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static const char *in_folder(const char *name)
-{
-    snprintf(text, sizeof text, "%s/%s", folder, name);
-    return text;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    remove(in_folder("model.safetensors"));
-    remove(in_folder("config.json"));
-    return rmdir(folder);
-}
-
-static void write_config(const char *json)
-{
-    FILE *file = fopen(in_folder("config.json"), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(json, 1, strlen(json), file), strlen(json));
-    assert_int_equal(fclose(file), 0);
-}
 
 /* ---- models ---- */
 
@@ -240,7 +208,7 @@ static void test_forms_of_keys(void **state)
         double logits[2][198];
         save_model(cases[i].family, TG_SAVE_FLOATS_KEEP);
         for (int k = 0; k < 2; k++) {
-            write_config(k == 0 ? cases[i].old : cases[i].new);
+            write_text("config.json", k == 0 ? cases[i].old : cases[i].new);
             fixture f = opened(TG_F32, NULL);
             assert_string_equal(tg_params_error(f.params)->text, "");
             logits_of(&f, logits[k]);
@@ -272,7 +240,7 @@ static void test_settings_that_count(void **state)
         double logits[2][198], most = 0;
         save_model(cases[i].family, TG_SAVE_FLOATS_KEEP);
         for (int k = 0; k < 2; k++) {
-            write_config(k == 0 ? cases[i].one : cases[i].other);
+            write_text("config.json", k == 0 ? cases[i].one : cases[i].other);
             fixture f = opened(TG_F32, NULL);
             assert_string_equal(tg_params_error(f.params)->text, "");
             logits_of(&f, logits[k]);
@@ -355,7 +323,7 @@ static void test_refused_settings(void **state)
         if (i == 0 || cases[i].family != cases[i - 1].family) {
             save_model(cases[i].family, TG_SAVE_FLOATS_KEEP);
         }
-        write_config(cases[i].json);
+        write_text("config.json", cases[i].json);
         assert_refused(TG_ERROR_VALUE, cases[i].message);
     }
 }
@@ -366,9 +334,9 @@ static void test_refused_tensors(void **state)
     (void)state;
     tg_error error = TG_NO_ERROR;
     save_model("llama", TG_SAVE_FLOATS_KEEP);
-    write_config(LLAMA ",\"vocab_size\":12}");
+    write_text("config.json", LLAMA ",\"vocab_size\":12}");
     assert_refused(TG_ERROR_SHAPE, "'model.embed_tokens.weight' is (11,16); in this llama it must be (12,16)");
-    write_config(LLAMA ",\"num_key_value_heads\":4}");
+    write_text("config.json", LLAMA ",\"num_key_value_heads\":4}");
     assert_refused(TG_ERROR_SHAPE,
                    "'model.layers.0.self_attn.k_proj.weight' is (8,16); in this llama it must be (16,16)");
     tg_tensor *ids = tensor_i32(TG_SHAPE(11, 16), (int32_t[176]){0}),
@@ -376,7 +344,7 @@ static void test_refused_tensors(void **state)
     const tg_named_tensor tensors[] = {{.name = "model.embed_tokens.weight", .tensor = ids},
                                        {.name = "model.layers.2.input_layernorm.weight", .tensor = norm}};
     assert_true(tg_safetensors_save(in_folder("model.safetensors"), tensors, 2, &error));
-    write_config(LLAMA "}");
+    write_text("config.json", LLAMA "}");
     assert_refused(TG_ERROR_DTYPE, "'model.embed_tokens.weight' is I32; it must be F32, F16, BF16 or F64");
     tg_release(ids);
     tg_release(norm);
@@ -394,7 +362,7 @@ static void test_refused_tensors(void **state)
     fixture f = made(&c, TG_F32);
     assert_true(tg_gpt_save(f.model, folder, NULL, &error));
     fixture_free(&f);
-    write_config(json);
+    write_text("config.json", json);
     assert_refused(TG_ERROR_VALUE, "the types of the layers do not repeat after 1 to 16 of them");
 }
 
@@ -435,7 +403,7 @@ static void test_end_tokens(void **state)
     tg_error error = TG_NO_ERROR;
     int64_t count;
     save_model("llama", TG_SAVE_FLOATS_KEEP);
-    write_config(LLAMA ",\"eos_token_id\":[3,4],\"bos_token_id\":1,\"pad_token_id\":-1}");
+    write_text("config.json", LLAMA ",\"eos_token_id\":[3,4],\"bos_token_id\":1,\"pad_token_id\":-1}");
     fixture f = opened(TG_F32, NULL);
     const int32_t *ids = tg_gpt_end_tokens(f.model, &count);
     assert_true(count == 2 && ids[0] == 3 && ids[1] == 4);
@@ -455,6 +423,21 @@ static void test_end_tokens(void **state)
     assert_null(tg_gpt_end_tokens(NULL, &count));
     assert_int_equal(count, 0);
     fixture_free(&f);
+}
+
+/* A model that was opened trains with spans if asked. */
+static void test_opened_with_checkpointing(void **state)
+{
+    (void)state;
+    save_model("llama", TG_SAVE_FLOATS_KEEP);
+    for (int i = 0; i < 2; i++) {
+        tg_gpt_open_config config = tg_gpt_open_config_default();
+        config.activation_checkpointing = i == 1;
+        fixture f = opened(TG_F32, &config);
+        assert_non_null(f.model);
+        assert_int_equal(tg_gpt_get_config(f.model)->activation_checkpointing, i == 1);
+        fixture_free(&f);
+    }
 }
 
 /* Matrices in BF16 stay so if asked, with the same numbers and without a gradient. */
@@ -569,11 +552,17 @@ static void test_refused_positions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_saved_and_opened),    cmocka_unit_test(test_forms_of_keys),
-        cmocka_unit_test(test_settings_that_count), cmocka_unit_test(test_refused_settings),
-        cmocka_unit_test(test_refused_tensors),     cmocka_unit_test(test_other_models),
-        cmocka_unit_test(test_end_tokens),          cmocka_unit_test(test_kept_bf16),
-        cmocka_unit_test(test_packed_texts),        cmocka_unit_test(test_refused_positions),
+        cmocka_unit_test(test_saved_and_opened),
+        cmocka_unit_test(test_forms_of_keys),
+        cmocka_unit_test(test_settings_that_count),
+        cmocka_unit_test(test_refused_settings),
+        cmocka_unit_test(test_refused_tensors),
+        cmocka_unit_test(test_other_models),
+        cmocka_unit_test(test_end_tokens),
+        cmocka_unit_test(test_kept_bf16),
+        cmocka_unit_test(test_opened_with_checkpointing),
+        cmocka_unit_test(test_packed_texts),
+        cmocka_unit_test(test_refused_positions),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, folder_begin, folder_end);
 }

@@ -3,50 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "folder.h"
 #include "support.h"
-
-static char folder[] = "gpt_open.XXXXXX", text[4096];
-
-static int begin(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static const char *in_folder(const char *name)
-{
-    snprintf(text, sizeof text, "%s/%s", folder, name);
-    return text;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    remove(in_folder("model.safetensors"));
-    remove(in_folder("config.json"));
-    return rmdir(folder);
-}
 
 static const char *golden(const char *name)
 {
+    static char text[4096];
     snprintf(text, sizeof text, "%s/hugging_face/%s", TG_TEST_GOLDENS, name);
     return text;
-}
-
-static void write_file(const char *name, const char *bytes, size_t length)
-{
-    FILE *file = fopen(in_folder(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, length, file), length);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void write_config(const char *json, size_t length)
-{
-    write_file("config.json", json, length);
 }
 
 /* Copies model.safetensors of a golden to the folder. */
@@ -57,7 +22,7 @@ static void copy_model(const char *name)
     snprintf(path, sizeof path, "%s/model.safetensors", name);
     char *bytes = tg_text_read(golden(path), &length, NULL);
     assert_non_null(bytes);
-    write_file("model.safetensors", bytes, length);
+    write_bytes("model.safetensors", bytes, length);
     tg_text_free(bytes);
 }
 
@@ -193,7 +158,7 @@ static void test_other_configs(void **state)
     };
     copy_model("tied");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_config(cases[i].json, strlen(cases[i].json));
+        write_text("config.json", cases[i].json);
         assert_refused(TG_ERROR_VALUE, cases[i].message);
     }
 }
@@ -214,7 +179,7 @@ static void test_other_sizes(void **state)
     };
     copy_model("tied");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_config(cases[i].json, strlen(cases[i].json));
+        write_text("config.json", cases[i].json);
         assert_refused(i < 4 ? TG_ERROR_SHAPE : TG_ERROR_VALUE, cases[i].message);
     }
 }
@@ -238,9 +203,9 @@ static void test_refused_indexes(void **state)
         {TG_ERROR_FILE, "{\"weight_map\":{\"lm_head.weight\":\"other.safetensors\"}}", "/other.safetensors'"},
     };
     copy_model("tied");
-    write_file("config.json", CONFIG(",\"vocab_size\":32"), strlen(CONFIG(",\"vocab_size\":32")));
+    write_text("config.json", CONFIG(",\"vocab_size\":32"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_file("model.safetensors.index.json", cases[i].json, strlen(cases[i].json));
+        write_text("model.safetensors.index.json", cases[i].json);
         assert_refused(cases[i].code, cases[i].message);
     }
     assert_int_equal(remove(in_folder("model.safetensors.index.json")), 0);
@@ -261,7 +226,7 @@ static void test_accepted_configs(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tg_run *run = tg_run_new(1);
         tg_params *params = tg_params_new(run, TG_F32);
-        write_config(cases[i], strlen(cases[i]));
+        write_text("config.json", cases[i]);
         tg_gpt *model = tg_gpt_open(params, folder, NULL);
         assert_string_equal(tg_params_error(params)->text, "");
         assert_logits(run, model, "tied");
@@ -294,18 +259,18 @@ static void test_hostile_configs(void **state)
     };
     copy_model("tied");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_config(cases[i].json, strlen(cases[i].json));
+        write_text("config.json", cases[i].json);
         assert_refused(TG_ERROR_FORMAT, cases[i].message);
     }
     static const char whole[] = CONFIG(",\"model_type\":\"gpt2\",\"n_inner\":null,\"tie_word_embeddings\":true");
     for (size_t length = 0; length < sizeof whole - 1; length++) {
-        write_config(whole, length);
+        write_bytes("config.json", whole, length);
         assert_refused(TG_ERROR_FORMAT, "config.json', byte ");
     }
     char *deep = malloc(100000);
     memset(deep, '[', 100000);
     memcpy(deep, "{\"a\":", 5);
-    write_config(deep, 100000);
+    write_bytes("config.json", deep, 100000);
     assert_refused(TG_ERROR_FORMAT, "objects and arrays inside of each other");
     free(deep);
 }
@@ -334,7 +299,7 @@ static void test_tied_head_in_the_file(void **state)
             tg_release((tg_tensor *)all[i].tensor);
         }
         tg_safetensors_list_free(list);
-        write_config(CONFIG(""), strlen(CONFIG("")));
+        write_text("config.json", CONFIG(""));
         if (k == 1) {
             assert_refused(TG_ERROR_VALUE, "tie_word_embeddings is true; the tensors 'lm_head.weight' and "
                                            "'transformer.wte.weight' differ");
@@ -406,5 +371,5 @@ int main(void)
         cmocka_unit_test(test_refused_indexes),
         cmocka_unit_test(test_bad_arguments),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, folder_begin, folder_end);
 }
