@@ -161,14 +161,6 @@ const tg_error *optim_error(const tg_optim *optim)
     return tg_run_error(optim ? optim->run : NULL);
 }
 
-const tg_gpt_forward_config *with_cache(tg_kv_cache *cache)
-{
-    static tg_gpt_forward_config config;
-    config = tg_gpt_forward_config_default();
-    config.cache = cache;
-    return &config;
-}
-
 void assert_tape_error(tg_tape *tape, tg_code code, const char *part)
 {
     check_error(tg_tape_error(tape), code, part);

@@ -64,9 +64,6 @@ void clear_loader_error(tg_loader *loader);
 /* Returns the error of the run of an optimizer. */
 const tg_error *optim_error(const tg_optim *optim);
 
-/* Returns a config with this cache for one pass of a tg_gpt; the next call changes it. */
-const tg_gpt_forward_config *with_cache(tg_kv_cache *cache);
-
 /* Asserts that the error has this code and that its text contains `part`; then clears it. */
 void assert_tape_error(tg_tape *tape, tg_code code, const char *part);
 void assert_params_error(tg_params *params, tg_code code, const char *part);

@@ -2,6 +2,7 @@
  * memory. */
 #include "support.h"
 #include "tape_stats.h"
+#include "with_cache.h"
 
 #include <string.h>
 

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "nn/kv_cache.h"
 #include "tape_stats.h"
+#include "with_cache.h"
 
 enum { B = 2, T = 3, C = 8, HEADS = 2, V = 11 };
 

@@ -8,6 +8,7 @@
 
 #include "models/gpt.h"
 #include "nn/kv_cache.h"
+#include "with_cache.h"
 
 #define CONTEXT 12
 #define LENGTH 9

@@ -10,6 +10,7 @@
 
 #include "nn/positions/positions.h"
 #include "ops/attention/relative.h"
+#include "with_cache.h"
 
 enum { B = 2, T = 7, M = 3, C = 12, H = 3 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "support.h"
+#include "with_cache.h"
 
 enum { B = 2, T = 3, C = 8, H = 2, V = 5, CONTEXT = 4 };
 
