@@ -1,6 +1,7 @@
 /* compare FOLDER FIGURES OUT f32|f64: opens a published folder, and compares what the model computes with the figures
  * of transformers (tests/published/make.py): logits, losses, the gradient of every tensor, and 50 greedy tokens with a
- * cache, without one, and of several texts together. Saves the model in the folder OUT/saved, for transformers.
+ * cache, without one, and of several texts together, with and without padding. Saves the model in the folder OUT/saved,
+ * for transformers.
  *
  * The gradients of a model have its shapes, so they are written as the weights of a model, in OUT/gradients, which
  * gives them the names that transformers has.
@@ -172,6 +173,48 @@ static int64_t equal_tokens(const tg_tensor *expected, const int32_t *ids, int64
     return equal;
 }
 
+/* Returns how many tokens all texts together miss. */
+static double missing_tokens(tg_tensor *const *expected, const int32_t *ids, const int64_t *counts)
+{
+    int64_t missing = 0;
+    for (int64_t i = 0; i < PROMPTS; i++) {
+        missing += TOKENS - equal_tokens(expected[i], ids + i * TOKENS, counts[i]);
+    }
+    return (double)missing;
+}
+
+/* A model whose shorter texts begin with padding, and its cache. */
+typedef struct padded_model {
+    const tg_gpt *model;
+    tg_kv_cache *cache;
+} padded_model;
+
+static tg_tensor *step_with_padding(tg_tape *t, const tg_generate_pass *pass, void *context)
+{
+    padded_model *p = context;
+    if (pass->start == 0) {
+        tg_kv_cache_free(p->cache);
+        p->cache = pass->cache_context > 0 ? tg_gpt_new_cache(p->model, PROMPTS, pass->cache_context) : NULL;
+    }
+    tg_gpt_forward_config config = tg_gpt_forward_config_default();
+    config.cache = p->cache;
+    config.positions = pass->positions;
+    config.first_keys = pass->first_keys;
+    return tg_gpt_last_logits(t, p->model, pass->ids, &config);
+}
+
+/* Generates from all prompts with padding. */
+static bool generate_padded(tg_tape *t, const tg_gpt *model, const int32_t *prompts, const int64_t *counts,
+                            int32_t *ids, int64_t *new_counts, const tg_generate_config *config)
+{
+    const tg_gpt_config *c = tg_gpt_get_config(model);
+    padded_model padded = {.model = model};
+    const tg_language_model any = {step_with_padding, &padded, c->vocabulary, c->context, true};
+    bool is_good = tg_generate(t, &any, prompts, counts, PROMPTS, ids, new_counts, config);
+    tg_kv_cache_free(padded.cache);
+    return is_good;
+}
+
 static void compare_tokens(comparison *c, tg_tape *t, const tg_gpt *model)
 {
     tg_generate_config config = tg_generate_config_default();
@@ -190,27 +233,30 @@ static void compare_tokens(comparison *c, tg_tape *t, const tg_gpt *model)
         total += counts[i];
     }
     for (int use_cache = 0; use_cache < 2; use_cache++) {
-        int64_t missing = 0;
         config.use_cache = use_cache;
         for (int i = 0; i < PROMPTS; i++) {
-            int64_t count = tg_gpt_generate(t, model, tg_tensor_data(prompts[i]), counts[i], ids, &config);
-            if (count < 0) {
+            new_counts[i] =
+                tg_gpt_generate(t, model, tg_tensor_data(prompts[i]), counts[i], ids + (int64_t)i * TOKENS, &config);
+            if (new_counts[i] < 0) {
                 stop(c, "generate", tg_tape_error(t));
             }
-            missing += TOKENS - equal_tokens(expected[i], ids, count);
         }
-        report(c, use_cache ? "tokens with a cache" : "tokens without a cache", (double)missing, 0, "");
+        report(c, use_cache ? "tokens with a cache" : "tokens without a cache",
+               missing_tokens(expected, ids, new_counts), 0, "");
+        if (!generate_padded(t, model, all, counts, ids, new_counts, &config)) {
+            stop(c, "generate with padding", tg_tape_error(t));
+        }
+        report(c, use_cache ? "tokens with padding and a cache" : "tokens with padding",
+               missing_tokens(expected, ids, new_counts), 0, "");
     }
-    int64_t missing = 0;
     if (!tg_gpt_generate_batch(t, model, all, counts, PROMPTS, ids, new_counts, &config)) {
         stop(c, "generate_batch", tg_tape_error(t));
     }
-    for (int64_t i = 0; i < PROMPTS; i++) {
-        missing += TOKENS - equal_tokens(expected[i], ids + i * TOKENS, new_counts[i]);
+    report(c, "tokens of texts together", missing_tokens(expected, ids, new_counts), 0, "");
+    for (int i = 0; i < PROMPTS; i++) {
         tg_release(prompts[i]);
         tg_release(expected[i]);
     }
-    report(c, "tokens of texts together", (double)missing, 0, "");
 }
 
 static void compare_model(comparison *c)
