@@ -380,11 +380,16 @@ def cases_of_losses():
         yield f"binary:{reduction} 0 1 - -", [KINKS.clone(), torch.rand(8).mul(64).round().div(64).float()]
 
 
-THIRD = [("tanh 0", [real(2, 3)]), ("exp 0", [real(3)]), ("softmax:1 0", [real(2, 3)]),
-         ("matmul 0 1 matmul 3 2", [real(2, 2), real(2, 2), real(2, 2)]),
-         ("layer_norm 0 1 2", [real(2, 3), real(3), real(3)]), ("logsumexp:1:0 0", [real(2, 3)]),
-         ("gelu 0", [real(3)]), ("pow 0 1", [positive(3), real(3)]),
-         ("attention:1:0:-1.0:0 0 1 2 - -", [real(2, 2), real(2, 2), real(2, 2)])]
+def cases_of_third_order():
+    yield "tanh 0", [real(2, 3)]
+    yield "exp 0", [real(3)]
+    yield "softmax:1 0", [real(2, 3)]
+    yield "matmul 0 1 matmul 3 2", [real(2, 2), real(2, 2), real(2, 2)]
+    yield "layer_norm 0 1 2", [real(2, 3), real(3), real(3)]
+    yield "logsumexp:1:0 0", [real(2, 3)]
+    yield "gelu 0", [real(3)]
+    yield "pow 0 1", [positive(3), real(3)]
+    yield "attention:1:0:-1.0:0 0 1 2 - -", [real(2, 2), real(2, 2), real(2, 2)]
 
 
 def main():
@@ -394,7 +399,10 @@ def main():
                      cases_of_losses]:
             for steps, inputs in part():
                 write(out, 2, steps, inputs)
-        for steps, inputs in THIRD:
+        with torch.random.fork_rng():  # beside the random numbers of the others
+            torch.manual_seed(43)
+            third = list(cases_of_third_order())
+        for steps, inputs in third:
             write(out, 3, steps, inputs)
         for steps, inputs in cases_of_positions():
             write(out, 2, steps, inputs)

@@ -21,8 +21,7 @@ STEPS, LARGEST, MOST_VALUES = 5, 1e3, 48
 OF_ONE = ("neg exp log sqrt sin cos abs sign round floor tanh sigmoid relu gelu gelu_tanh silu log_sigmoid contiguous "
           "leaky_relu:0.25 elu:0.5 softplus:2.0:20.0 clamp:-0.5:0.75 add_scalar:1.5 mul_scalar:-0.5 div_scalar:1.5 "
           "pow_scalar:2.0 pow_scalar:3.0 pow_scalar:-1.0 pow_scalar:0.5 dropout:0.25 reshape:-1 flip:9").split()
-OF_TWO = ("add sub mul div maximum minimum remainder pow mse_loss:0 mse_loss:2 l1_loss:1 l1_loss:2 smooth_l1:2:1.0 "
-          "huber:2:0.7 kl_div:2:1 binary:2").split()
+OF_TWO = ("add sub mul div maximum minimum remainder pow mse_loss:0 mse_loss:2 binary:2").split()
 OVER_AXES = "sum mean amax amin logsumexp var std norm".split()
 ALONG_AXIS = "softmax log_softmax cumsum sort topk flip select slice".split()
 SHAPED = ("transpose permute unsqueeze repeat expand tril triu masked_fill where clamp_tensor cat stack gather "
