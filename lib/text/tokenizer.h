@@ -134,7 +134,7 @@ typedef struct tg_limits {
 } tg_limits;
 
 /* The members of tokenizer.json that are kept as they were read, to be written again. The first ones are lists. */
-typedef enum tg_setting { TG_PADDING = TG_LISTS, TG_TRUNCATION, TG_SETTINGS } tg_setting;
+enum { TG_PADDING = TG_LISTS, TG_TRUNCATION, TG_SETTINGS };
 
 /* A text on its way through the stages of a tokenizer. */
 typedef struct tg_pipeline {
