@@ -27,9 +27,13 @@ static bool agrees(tg_dtype dtype, double roundings, double got, double expected
     return fabs(got - expected) <= bound;
 }
 
+double with_long_axes(const trial *t, double roundings)
+{
+    return roundings * (1 + (double)t->long_values / 64);
+}
+
 void compare(trial *t, const char *what, const tg_tensor *got, tg_dtype dtype, const array *expected, double roundings)
 {
-    roundings *= 1 + (double)t->long_values / 64;
     char text[TG_SHAPE_TEXT], other[TG_SHAPE_TEXT];
     if (tg_tensor_dtype(got) != dtype || !tg_shape_equal(tg_tensor_shape(got), expected->shape)) {
         trial_fail(t, "%s is %s %s, expected %s %s", what, tg_dtype_name(tg_tensor_dtype(got)),

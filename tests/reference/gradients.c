@@ -107,7 +107,7 @@ static void compare_gradient(trial *t, const input *in)
     tg_tensor *got = tg_tensor_new_dense_grad(in->owner, NULL);
     char what[80];
     snprintf(what, sizeof what, "the gradient of %s", in->name);
-    compare(t, what, got, in->dtype, &expected, t->reference->gradient_roundings + most_shares - 1);
+    compare(t, what, got, in->dtype, &expected, with_long_axes(t, t->reference->gradient_roundings + most_shares - 1));
     tg_release(got);
 }
 

@@ -11,15 +11,20 @@ typedef struct reduction_options {
     int correction; /* of a variance */
 } reduction_options;
 
+/* The value of a line, with the terms of all roundings but those of its sum; and how far the value moves if the sum
+ * moves by that of the sizes of its terms. */
+typedef struct reduced {
+    double value, terms, of_sum;
+} reduced;
+
 typedef struct reduction {
     tg_tensor *(*call)(tg_tape *tape, tg_tensor *x, const reduction_options *o);
-    quantity (*value)(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+    reduced (*value)(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
     void (*slopes)(const reduction_options *o, const double *v, int64_t n, quantity *slope); /* NULL: none */
     enum { FLOATS, SUMMED_DTYPES, ALL_DTYPES } dtypes;
     bool refuses_empty, has_p, has_correction;
 } reduction;
 
-/* A sum in double is exact for f32, except for the rounding of the result. */
 /* A sum with what each addition has lost (Neumaier 1974): an op may add in any order. */
 typedef struct exact_sum {
     double sum, lost;
@@ -28,20 +33,21 @@ typedef struct exact_sum {
 void add_exactly(exact_sum *e, double value);
 double exact_result(const exact_sum *e);
 
-quantity sum_in_double(tg_dtype dtype, const double *v, int64_t n);
+/* The sum; of_sum is that of the sizes. */
+reduced sum_of(const double *v, int64_t n);
 
 /* sign 1: the maximum; sign -1: the minimum. NaN if a value is NaN. */
 double extreme_of(double sign, const double *v, int64_t n);
 
 /* ---- formulas of statistics.c ---- */
 
-quantity logsumexp_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+reduced logsumexp_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
 void logsumexp_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope);
-quantity norm_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+reduced norm_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
 void norm_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope);
-quantity var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+reduced var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
 void var_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope);
-quantity std_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
+reduced std_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n);
 void std_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope);
 
 #endif

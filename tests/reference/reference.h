@@ -18,7 +18,7 @@
  *
  * A number of the formula has a value and `terms`, the sum of the absolute finite values that were added up to it. A
  * result of the library may differ by `roundings` of the reference * eps of the dtype * terms, and with N values along
- * long axes by 1 + N / 64 times as much. NaN must be NaN, and an infinity the same infinity; only where the terms of a
+ * long axes by 1 + N / 64 times as much, unless the terms count the additions. NaN must be NaN, and an infinity the same infinity; only where the terms of a
  * sum overflow in f32 every result is right.
  */
 #ifndef TG_TESTS_REFERENCE_H
@@ -139,9 +139,10 @@ typedef struct reference {
     /* The error bound: how many roundings of the sum of absolute terms a result may be off; 0: none at all. */
     double roundings, gradient_roundings;
 
-    bool has_no_gradient; /* results are integers or constants */
-    bool may_mix_dtypes;  /* the op takes inputs of different float dtypes */
-    const void *data;     /* for functions above that serve several references */
+    bool has_no_gradient;  /* results are integers or constants */
+    bool counts_additions; /* the terms of results count the additions, so long axes allow no more */
+    bool may_mix_dtypes;   /* the op takes inputs of different float dtypes */
+    const void *data;      /* for functions above that serve several references */
 } reference;
 
 typedef struct reference_family {

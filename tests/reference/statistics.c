@@ -5,19 +5,19 @@
 
 /* ---- logsumexp ---- */
 
-quantity logsumexp_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+reduced logsumexp_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)o, (void)dtype;
     double largest = n > 0 ? extreme_of(1, v, n) : -INFINITY;
     if (!isfinite(largest)) {
-        return (quantity){largest, fabs(largest)};
+        return (reduced){largest, fabs(largest), 0};
     }
     exact_sum e = {0, 0};
     for (int64_t k = 0; k < n; k++) {
         add_exactly(&e, exp(v[k] - largest));
     }
     double sum = exact_result(&e);
-    return (quantity){largest + log(sum), fabs(largest) + log(sum) + 1};
+    return (reduced){largest + log(sum), fabs(largest) + log(sum) + 1, 1};
 }
 
 /* e^(x - y): the roundings of x - y and of y count as often as they are large. */
@@ -63,14 +63,14 @@ static power_sum power_sum_of(double p, const double *v, int64_t n)
     return s;
 }
 
-quantity norm_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+reduced norm_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     power_sum s = power_sum_of(o->p, v, n);
     if (isinf(o->p)) {
-        return (quantity){s.sum, s.sum};
+        return (reduced){s.sum, s.sum, 0};
     }
     double y = pow(s.sum, 1 / o->p), lost = 1 + (s.roundings + log_or_zero(s.sum)) / o->p;
-    return (quantity){y, y * lost + (dtype == TG_F32 ? s.out_of_range : 0)};
+    return (reduced){y, y * lost + (dtype == TG_F32 ? s.out_of_range : 0), y / o->p};
 }
 
 /* sign(x) (|x| / y)^(p - 1), and 0 where the norm y is 0. For p = inf as for a maximum. As in torch, a NaN has sign 0
@@ -114,30 +114,30 @@ static double mean_of(const double *v, int64_t n)
     for (int64_t k = 1; k < n; k++) {
         differ = differ || v[k] != v[0];
     }
-    return n > 0 && !differ ? v[0] : sum_in_double(TG_F64, v, n).value / (double)n;
+    return n > 0 && !differ ? v[0] : sum_of(v, n).value / (double)n;
 }
 
 /* The divisor of the value is at least 0, and that of the slopes is not clamped, as in torch. */
-quantity var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+reduced var_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
     (void)dtype;
     double mean = mean_of(v, n), terms = 0, count = fmax(0, (double)n - o->correction);
     exact_sum e = {0, 0};
     if (n == 0) {
-        return (quantity){NAN, 0};
+        return (reduced){NAN, 0, 0};
     }
     for (int64_t k = 0; k < n; k++) {
         double d = v[k] - mean;
         add_exactly(&e, d * d);
         terms += d * d + fabs(d) * (fabs(v[k]) + fabs(mean)) + DBL_EPSILON * (v[k] * v[k] + mean * mean);
     }
-    return (quantity){exact_result(&e) / count, terms / count};
+    return (reduced){exact_result(&e) / count, terms / count, exact_result(&e) / count};
 }
 
 void var_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope)
 {
     double mean = mean_of(v, n), count = (double)n - o->correction;
-    double mean_size = sum_in_double(TG_F64, v, n).terms / (double)n; /* the mean has the roundings of the sum */
+    double mean_size = sum_of(v, n).of_sum / (double)n; /* the mean has the roundings of the sum */
     for (int64_t k = 0; k < n; k++) {
         double difference = v[k] - mean, size = fabs(v[k]) + mean_size;
         slope[k] = (quantity){2 / count * difference, fabs(2 / count) * size};
@@ -147,17 +147,17 @@ void var_slopes(const reduction_options *o, const double *v, int64_t n, quantity
     }
 }
 
-quantity std_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
+reduced std_value(const reduction_options *o, tg_dtype dtype, const double *v, int64_t n)
 {
-    quantity var = var_value(o, dtype, v, n);
+    reduced var = var_value(o, dtype, v, n);
     double y = sqrt(var.value);
-    return (quantity){y, y == 0 ? sqrt(var.terms) : y + var.terms / y};
+    return (reduced){y, y == 0 ? sqrt(var.terms) : y + var.terms / y, y / 2};
 }
 
 /* The slope of the variance / (2 std). A standard deviation below the normal numbers of f32 has few digits. */
 void std_slopes(const reduction_options *o, const double *v, int64_t n, quantity *slope)
 {
-    quantity std = std_value(o, TG_F64, v, n);
+    reduced std = std_value(o, TG_F64, v, n);
     var_slopes(o, v, n, slope);
     for (int64_t k = 0; k < n; k++) {
         double lost = std.terms / std.value + FLT_MIN / std.value;

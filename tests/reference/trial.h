@@ -9,6 +9,9 @@
 /* Gives some calls room for long axes (draw.c). */
 void draw_room(trial *t);
 
+/* The roundings that long axes allow. */
+double with_long_axes(const trial *t, double roundings);
+
 /* Compares a tensor of the library with values of the formula (compare.c). */
 void compare(trial *t, const char *what, const tg_tensor *got, tg_dtype dtype, const array *expected, double roundings);
 
