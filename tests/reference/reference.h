@@ -18,8 +18,8 @@
  *
  * A number of the formula has a value and `terms`, the sum of the absolute finite values that were added up to it. A
  * result of the library may differ by `roundings` of the reference * eps of the dtype * terms, and with N values along
- * long axes by 1 + N / 64 times as much, unless the terms count the additions. NaN must be NaN, and an infinity the same infinity; only where the terms of a
- * sum overflow in f32 every result is right.
+ * long axes by 1 + N / 64 times as much, unless the terms count the additions. NaN must be NaN, and an infinity the
+ * same infinity; only where the terms of a sum overflow in f32 every result is right.
  */
 #ifndef TG_TESTS_REFERENCE_H
 #define TG_TESTS_REFERENCE_H
