@@ -147,7 +147,7 @@ TG_API tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64
  * SHAPE if its matrices do not fit the weight. */
 TG_API tg_tensor *tg_nn_linear_forward(tg_tape *tape, const tg_nn_linear *linear, tg_tensor *x);
 
-/* ---- LayerNorm and RMSNorm: torch.nn.LayerNorm and torch.nn.RMSNorm over the last axis --------------------------- */
+/* ---- LayerNorm and RMSNorm over the last axis, BatchNorm over the batch: torch.nn -------------------------------- */
 
 /* The eps that means the machine epsilon of the params' dtype, as torch's None does. */
 #define TG_EPS_OF_DTYPE (-1.0)
@@ -174,6 +174,40 @@ TG_API tg_nn_layer_norm tg_nn_layer_norm_make(tg_params *params, const char *nam
 
 /* tg_layer_norm: x (..,width) -> (..,width). */
 TG_API tg_tensor *tg_nn_layer_norm_forward(tg_tape *tape, const tg_nn_layer_norm *norm, tg_tensor *x);
+
+/* torch.nn.BatchNorm1d, and for more axes BatchNorm2d and BatchNorm3d. */
+typedef struct tg_nn_batch_norm_config {
+    /* private: tg_nn_batch_norm_config_default() sets it */
+    tg_config_mark mark;
+    /* what is added to the variance, > 0, or TG_EPS_OF_DTYPE; default 1e-5 */
+    double eps;
+    /* the weight of a batch in the running statistics, in [0,1]; default 0.1 */
+    double momentum;
+    /* whether there are a weight and a bias; default true */
+    bool affine;
+    /* whether there are running statistics, which evaluation uses; default true */
+    bool track_running_stats;
+} tg_nn_batch_norm_config;
+
+typedef struct tg_nn_batch_norm {
+    tg_nn_module module;
+    /* the parameters, (channels) each; NULL without affine */
+    tg_tensor *weight, *bias;
+    /* the buffers, (channels) each; NULL without track_running_stats */
+    tg_tensor *running_mean, *running_var;
+    double eps, momentum;
+} tg_nn_batch_norm;
+
+TG_API tg_nn_batch_norm_config tg_nn_batch_norm_config_default(void);
+
+/* Adds "<name>.weight" (channels), ones, and "<name>.bias" (channels), zeros, and the buffers "<name>.running_mean",
+ * zeros, and "<name>.running_var", ones. A file of torch has "<name>.num_batches_tracked", too: it is unexpected when it
+ * is loaded, so set `strict` to false. */
+TG_API tg_nn_batch_norm tg_nn_batch_norm_make(tg_params *params, const char *name, int64_t channels,
+                                              const tg_nn_batch_norm_config *config);
+
+/* tg_batch_norm: x (N,channels,..) -> the shape of x. */
+TG_API tg_tensor *tg_nn_batch_norm_forward(tg_tape *tape, const tg_nn_batch_norm *norm, tg_tensor *x);
 
 typedef struct tg_nn_rms_norm_config {
     /* private: tg_nn_rms_norm_config_default() sets it */

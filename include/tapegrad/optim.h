@@ -261,6 +261,50 @@ typedef struct tg_lion_config {
 TG_API tg_lion_config tg_lion_config_default(void);
 TG_API tg_optim *tg_lion_new(tg_params *params, const tg_lion_config *config);
 
+/* The factor of Muon's learning rate for a matrix (rows,columns). */
+typedef enum tg_muon_adjust_lr {
+    /* max(1, rows / columns)^(1/2) */
+    TG_MUON_ADJUST_ORIGINAL,
+    /* 0.2 max(rows, columns)^(1/2), with which the learning rate and weight decay of an AdamW serve (Liu et al. 2025) */
+    TG_MUON_ADJUST_MATCH_RMS_ADAMW
+} tg_muon_adjust_lr;
+
+/* torch.optim.Muon (Jordan et al. 2024), for matrices: the momentum, with all its singular values brought near 1,
+ *
+ *     b = momentum * b + (1 - momentum) * g
+ *     u = momentum * b + (1 - momentum) * g          with nesterov, else b
+ *     u = u / max(norm(u), eps)
+ *     u = a * u + (b * G + c * G^2) u, G = u u^T     as often as `iterations`, with a, b, c = coefficients
+ *     x = x * (1 - lr * weight_decay)
+ *     x = x - lr * factor * u                        the factor of adjust_lr
+ *
+ * The iterations are in bf16 precision, as torch's are, also for f64. Every parameter must have two axes: SHAPE. Take
+ * the matrices of a model with tg_params_new_part, and give its tables, biases and norms to another optimizer. A
+ * gradient by rows is an error of tg_optim_step, STATE. */
+typedef struct tg_muon_config {
+    /* private: tg_muon_config_default() sets it */
+    tg_config_mark mark;
+    /* the learning rate, >= 0; default 1e-3 */
+    double lr;
+    /* >= 0; default 0.1 */
+    double weight_decay;
+    /* >= 0; default 0.95 */
+    double momentum;
+    /* default true */
+    bool nesterov;
+    /* a, b and c; default 3.4445, -4.7750, 2.0315 */
+    double coefficients[3];
+    /* >= 0; default 1e-7 */
+    double eps;
+    /* 0 to 99; torch's ns_steps; default 5 */
+    int64_t iterations;
+    /* default TG_MUON_ADJUST_ORIGINAL */
+    tg_muon_adjust_lr adjust_lr;
+} tg_muon_config;
+
+TG_API tg_muon_config tg_muon_config_default(void);
+TG_API tg_optim *tg_muon_new(tg_params *params, const tg_muon_config *config);
+
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 /* Frees the optimizer, after tg_optim_flush. The parameters stay. Free it before its params. */
@@ -369,13 +413,20 @@ typedef enum tg_schedule_kind {
     /* from lr to minimum_lr on a line: torch's LinearLR */
     TG_SCHEDULE_LINEAR,
     /* lr, multiplied by gamma every step_size steps: torch's StepLR */
-    TG_SCHEDULE_STEP
+    TG_SCHEDULE_STEP,
+    /* from lr to minimum_lr on a power of a line: torch's PolynomialLR */
+    TG_SCHEDULE_POLYNOMIAL,
+    /* lr, and in the last decay_steps from lr to minimum_lr on a line */
+    TG_SCHEDULE_TRAPEZOID,
+    /* from initial_lr to lr and on to minimum_lr, each on half a cosine: Smith and Topin 2018, torch's OneCycleLR, whose
+     * default is an initial_lr of lr / 25 and a minimum_lr of initial_lr / 10000 */
+    TG_SCHEDULE_ONE_CYCLE
 } tg_schedule_kind;
 
 typedef struct tg_schedule_config {
     /* private: tg_schedule_config_default() sets it */
     tg_config_mark mark;
-    /* constant, cosine, linear or step; default TG_SCHEDULE_CONSTANT */
+    /* default TG_SCHEDULE_CONSTANT */
     tg_schedule_kind kind;
     /* the learning rate after the warm-up, >= 0; default 1e-3 */
     double lr;
@@ -383,15 +434,22 @@ typedef struct tg_schedule_config {
      * has initial_lr + s * (lr - initial_lr) / warmup_steps; default 0 and 0, no warm-up */
     double initial_lr;
     int64_t warmup_steps;
-    /* cosine and linear: the learning rate from step total_steps on, >= 0; default 0 */
+    /* not of constant and step: the learning rate from step total_steps on, and of one cycle from the step before on,
+     * >= 0; default 0 */
     double minimum_lr;
-    /* cosine and linear: the number of steps, those of the warm-up included; must be set, at least warmup_steps. If
-     * both are equal, minimum_lr follows the warm-up at once. */
+    /* not of constant and step: the number of steps, those of the warm-up included; must be set, at least warmup_steps.
+     * If both are equal, minimum_lr follows the warm-up at once. */
     int64_t total_steps;
     /* step: the number of steps with one learning rate, at least 1; default 1 */
     int64_t step_size;
     /* step: the factor, >= 0; default 0.1 */
     double gamma;
+    /* polynomial: the exponent, >= 0; default 1 */
+    double power;
+    /* trapezoid: the number of steps of its end, at most total_steps - warmup_steps; default 0 */
+    int64_t decay_steps;
+    /* one cycle: the part of total_steps in which the rate rises, in [0,1], instead of warmup_steps; default 0.3 */
+    double warmup_part;
 } tg_schedule_config;
 
 TG_API tg_schedule_config tg_schedule_config_default(void);

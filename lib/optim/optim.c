@@ -165,6 +165,7 @@ void tg_optim_free(tg_optim *optim)
     tg_free(optim->groups);
     tg_free(optim->slot_of_name);
     tg_free(optim->group_of_name);
+    tg_free(optim->working_memory);
     tg_run_free(optim->run);
     tg_free(optim);
 }

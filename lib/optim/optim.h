@@ -17,13 +17,14 @@ typedef union tg_optim_config {
     tg_adagrad_config adagrad;
     tg_rmsprop_config rmsprop;
     tg_lion_config lion;
+    tg_muon_config muon;
 } tg_optim_config;
 
 /* What one parameter's step needs of the config, of its group, and of the number of the step. */
 typedef struct tg_optim_factors {
     const tg_optim_config *config;
     double lr, weight_decay;
-    /* set by the method's prepare, if it has one and uses them */
+    /* set by the method's prepare or redirect, if it has one and uses them */
     double step_size, decay_factor, root_correction, gradient_factor;
 } tg_optim_factors;
 
@@ -57,6 +58,12 @@ typedef struct tg_optim_method {
     double (*initial)(const tg_optim_config *config); /* the initial value of the state; NULL: 0 */
     /* prepares to defer steps of a new slot, if the config asks for it; false when memory is exhausted; may be NULL */
     bool (*defer)(tg_optim *optim, struct tg_slot *slot);
+    /* of a method that updates a parameter as a whole: begin prepares the working memory for a step of all of them, and
+     * fails before one is changed. Then, for each, the direction kernels write one value for each of the gradient to
+     * it, redirect changes these, and the update kernels get them as the gradient. */
+    bool (*begin)(tg_optim *optim);
+    tg_optim_kernel *direction_f32[TG_LEVELS], *direction_f64[TG_LEVELS];
+    void (*redirect)(tg_optim *optim, const struct tg_slot *slot, tg_optim_factors *factors);
 } tg_optim_method;
 
 /* The deferred steps of a table (deferred.h). */
@@ -97,6 +104,8 @@ struct tg_optim {
     /* from names to slots and to groups: tg_slots_reserve */
     int32_t *slot_of_name, *group_of_name;
     size_t slot_name_places, group_name_places;
+    void *working_memory; /* of the method's begin */
+    size_t working_bytes;
 };
 
 /* Returns the slot of a parameter, or NULL. */

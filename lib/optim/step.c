@@ -7,6 +7,8 @@
  *
  * If a table was resized after the last step, its state tensors are resized before anything is updated.
  */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/parallel.h"
 #include "base/text.h"
@@ -99,9 +101,9 @@ static void update_all_rows(void *context, int64_t begin, int64_t end)
     update_without_gradient(s, pending * s->width, (end - pending) * s->width);
 }
 
-static void sweep_dense(sweep *s, const tg_tensor *x)
+static void sweep_dense(sweep *s, const tg_tensor *x, const void *gradient)
 {
-    s->gradient = tg_values(x->gradient->dense);
+    s->gradient = gradient;
     if (!tg_has_frozen_rows(x)) {
         tg_parallel_for(x->count, TG_GRAIN, update_dense, s);
         return;
@@ -121,10 +123,22 @@ static void sweep_rows(sweep *s, const tg_tensor *x, bool listed_only)
                     listed_only ? update_listed_rows : update_all_rows, s);
 }
 
-static tg_optim_kernel *kernel_of(const tg_optim *optim)
+static tg_optim_kernel *kernel_of(const tg_optim *optim, tg_optim_kernel *const *f32, tg_optim_kernel *const *f64)
 {
-    bool single = tg_params_dtype(optim->params) == TG_F32;
-    return (single ? optim->method->update_f32 : optim->method->update_f64)[tg_level()];
+    return (tg_params_dtype(optim->params) == TG_F32 ? f32 : f64)[tg_level()];
+}
+
+/* A direction from the gradient, changed as a whole, and then the update. That of a frozen row is 0. */
+static void sweep_whole(tg_optim *optim, const tg_slot *slot, sweep *s)
+{
+    const tg_optim_method *method = optim->method;
+    sweep direction = *s;
+    direction.kernel = kernel_of(optim, method->direction_f32, method->direction_f64);
+    direction.theta = optim->working_memory;
+    memset(optim->working_memory, 0, (size_t)slot->tensor->count * s->size);
+    sweep_dense(&direction, slot->tensor, tg_values(slot->tensor->gradient->dense));
+    method->redirect(optim, slot, &s->factors);
+    sweep_dense(s, slot->tensor, optim->working_memory);
 }
 
 static void step_slot(tg_optim *optim, tg_slot *slot)
@@ -135,7 +149,9 @@ static void step_slot(tg_optim *optim, tg_slot *slot)
         return;
     }
     const tg_group *g = &optim->groups[slot->group];
-    sweep s = {.kernel = kernel_of(optim), .size = optim->value_size, .theta = tg_values(x)};
+    sweep s = {.kernel = kernel_of(optim, optim->method->update_f32, optim->method->update_f64),
+               .size = optim->value_size,
+               .theta = tg_values(x)};
     for (int k = 0; k < optim->states; k++) {
         s.state[k] = tg_values(slot->state[k]);
     }
@@ -151,7 +167,11 @@ static void step_slot(tg_optim *optim, tg_slot *slot)
         tg_deferred_end_step(slot->deferred, &s.factors, gradient->ids, gradient->count);
     } else if (gradient->kind == TG_GRAD_DENSE) {
         tg_deferred_flush(slot->deferred);
-        sweep_dense(&s, x);
+        if (optim->method->redirect) {
+            sweep_whole(optim, slot, &s);
+        } else {
+            sweep_dense(&s, x, tg_values(gradient->dense));
+        }
     } else {
         tg_deferred_flush(slot->deferred);
         tg_unlisted unlisted = optim->method->unlisted;
@@ -263,7 +283,8 @@ bool tg_optim_flush(tg_optim *optim)
 bool tg_optim_step(tg_optim *optim)
 {
     if (!tg_optim_is_usable(optim) || !tg_optim_is_complete(optim, "optim_step", optim->run->error) ||
-        !is_only_optimizer(optim) || !resize_logs(optim) || !follow_resizes(optim)) {
+        !is_only_optimizer(optim) || (optim->method->begin && !optim->method->begin(optim)) || !resize_logs(optim) ||
+        !follow_resizes(optim)) {
         return false;
     }
     for (int64_t i = 0; i < optim->count; i++) {

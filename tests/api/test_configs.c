@@ -57,6 +57,7 @@ USE_METHOD(sparse_adam)
 USE_METHOD(adagrad)
 USE_METHOD(rmsprop)
 USE_METHOD(lion)
+USE_METHOD(muon)
 
 /* Each module is made in params of its own, so that a config that is valid adds nothing to those of the world. */
 #define USE_MODULE(name, ...)                                                \
@@ -74,6 +75,7 @@ USE_MODULE(nn_embedding, "new", 4, 4)
 USE_MODULE(nn_embedding_bag, "new", 4, 4)
 USE_MODULE(nn_conv1d, "new", 4, 4, 2)
 USE_MODULE(nn_layer_norm, "new", 4)
+USE_MODULE(nn_batch_norm, "new", 4)
 USE_MODULE(nn_rms_norm, "new", 4)
 USE_MODULE(nn_feed_forward, "new", 4, 8, TG_FEED_FORWARD_SWIGLU)
 USE_MODULE(nn_positional, "new", TG_POSITION_ROTARY, 4, 4)
@@ -440,8 +442,8 @@ typedef struct config_entry {
     }
 /* clang-format off */
 #define EACH_CONFIG(X) \
-    X(sgd) X(adam) X(adamw) X(sparse_adam) X(adagrad) X(rmsprop) X(lion) X(schedule) X(nn_embedding) \
-    X(nn_embedding_bag) X(nn_layer_norm) X(nn_rms_norm) X(nn_feed_forward) X(kv_cache) X(nn_positional) \
+    X(sgd) X(adam) X(adamw) X(sparse_adam) X(adagrad) X(rmsprop) X(lion) X(muon) X(schedule) X(nn_embedding) \
+    X(nn_embedding_bag) X(nn_layer_norm) X(nn_batch_norm) X(nn_rms_norm) X(nn_feed_forward) X(kv_cache) X(nn_positional) \
     X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
     X(nn_transformer_decoder_layer_forward) X(tape) X(graph) X(backward) X(grad) X(hvp) X(tensor_print) X(embedding) \

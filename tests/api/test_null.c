@@ -51,6 +51,7 @@ typedef struct world {
     tg_nn_conv1d conv;
     tg_nn_feed_forward feed_forward;
     tg_nn_layer_norm layer_norm;
+    tg_nn_batch_norm batch_norm;
     tg_nn_rms_norm rms_norm;
     tg_nn_norm norm;
     tg_nn_multihead_attention attention;
@@ -157,6 +158,7 @@ static void make_modules(world *w)
     w->conv = tg_nn_conv1d_make(w->params, "conv", 4, 4, 2, NULL);
     w->feed_forward = tg_nn_feed_forward_make(w->params, "ff", 4, 8, TG_FEED_FORWARD_GELU, NULL);
     w->layer_norm = tg_nn_layer_norm_make(w->params, "ln", 4, NULL);
+    w->batch_norm = tg_nn_batch_norm_make(w->params, "batch", 4, NULL);
     w->rms_norm = tg_nn_rms_norm_make(w->params, "rms", 4, NULL);
     w->norm = tg_nn_norm_make(w->params, "norm", 4, TG_NORM_LAYER, 1e-5);
     w->attention = tg_nn_multihead_attention_make(w->params, "att", 4, 4, 2, NULL);

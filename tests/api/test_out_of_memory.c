@@ -586,6 +586,7 @@ ADDS(make_embedding, tg_nn_embedding m = tg_nn_embedding_make(w->params, "new", 
 ADDS(make_bag, tg_nn_embedding_bag m = tg_nn_embedding_bag_make(w->params, "new", 3, 4, NULL), m.module.is_made)
 ADDS(make_linear, tg_nn_linear m = tg_nn_linear_make(w->params, "new", 3, 4, TG_BIAS), m.module.is_made)
 ADDS(make_layer_norm, tg_nn_layer_norm m = tg_nn_layer_norm_make(w->params, "new", 4, NULL), m.module.is_made)
+ADDS(make_batch_norm, tg_nn_batch_norm m = tg_nn_batch_norm_make(w->params, "new", 4, NULL), m.module.is_made)
 ADDS(make_rms_norm, tg_nn_rms_norm m = tg_nn_rms_norm_make(w->params, "new", 4, NULL), m.module.is_made)
 ADDS(make_norm, tg_nn_norm m = tg_nn_norm_make(w->params, "new", 4, TG_NORM_LAYER, 1e-5), m.module.is_made)
 ADDS(make_feed_forward,
@@ -995,6 +996,16 @@ OPTIM(adagrad)
 OPTIM(rmsprop)
 OPTIM(lion)
 
+/* Matrices alone. */
+static bool new_muon(world *w)
+{
+    tg_params *part = tg_params_new_part(w->params, "*embedding.weight");
+    tg_optim *optim = part ? tg_muon_new(part, NULL) : NULL;
+    bool is_made = finish_optim(w, optim);
+    tg_params_free(part);
+    return is_made;
+}
+
 static bool add_to_group(world *w)
 {
     bool is_added = tg_optim_add_to_group(w->optim, "tables", "embedding.*");
@@ -1162,6 +1173,7 @@ static const sweep sweeps[] = {
     {"tg_nn_positional_make", make_positions, NULL},
     {"tg_nn_linear_make", make_linear, NULL},
     {"tg_nn_layer_norm_make", make_layer_norm, NULL},
+    {"tg_nn_batch_norm_make", make_batch_norm, NULL},
     {"tg_nn_rms_norm_make", make_rms_norm, NULL},
     {"tg_nn_norm_make", make_norm, NULL},
     {"tg_nn_feed_forward_make", make_feed_forward, NULL},
@@ -1204,6 +1216,7 @@ static const sweep sweeps[] = {
     {"tg_adagrad_new", new_adagrad, NULL},
     {"tg_rmsprop_new", new_rmsprop, NULL},
     {"tg_lion_new", new_lion, NULL},
+    {"tg_muon_new", new_muon, NULL},
     {"tg_optim_add_to_group", add_to_group, prepare_group},
     {"tg_optim_step", step, prepare_step},
 };

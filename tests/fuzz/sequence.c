@@ -421,6 +421,7 @@ static void begin(program *p)
     p->positional_of_attention = tg_nn_positional_make(p->params, "relative", kind, 6, 4, &positions);
     p->linear = tg_nn_linear_make(p->params, "linear", 4, 4, TG_BIAS);
     p->layer_norm = tg_nn_layer_norm_make(p->params, "layer_norm", 4, NULL);
+    p->batch_norm = tg_nn_batch_norm_make(p->params, "batch_norm", 4, NULL);
     p->rms_norm = tg_nn_rms_norm_make(p->params, "rms_norm", 4, NULL);
     p->norm = tg_nn_norm_make(p->params, "norm", 4, TG_NORM_RMS_PLUS_ONE, 1e-6);
     p->multihead_attention = tg_nn_multihead_attention_make(p->params, "attention", 4, 4, 2, NULL);

@@ -49,6 +49,7 @@ typedef struct program {
     tg_nn_positional positional, positional_of_attention;
     tg_nn_linear linear;
     tg_nn_layer_norm layer_norm;
+    tg_nn_batch_norm batch_norm;
     tg_nn_rms_norm rms_norm;
     tg_nn_norm norm;
     tg_tensor *slots[2];
@@ -122,6 +123,7 @@ const tg_nn_embedding_config *draw_tg_nn_embedding_config(program *p);
 const tg_nn_embedding_bag_config *draw_tg_nn_embedding_bag_config(program *p);
 const tg_nn_positional_config *draw_tg_nn_positional_config(program *p);
 const tg_nn_layer_norm_config *draw_tg_nn_layer_norm_config(program *p);
+const tg_nn_batch_norm_config *draw_tg_nn_batch_norm_config(program *p);
 const tg_nn_rms_norm_config *draw_tg_nn_rms_norm_config(program *p);
 const tg_kv_cache_config *draw_tg_kv_cache_config(program *p);
 const tg_nn_feed_forward_config *draw_tg_nn_feed_forward_config(program *p);
@@ -139,6 +141,7 @@ const tg_sparse_adam_config *draw_tg_sparse_adam_config(program *p);
 const tg_adagrad_config *draw_tg_adagrad_config(program *p);
 const tg_rmsprop_config *draw_tg_rmsprop_config(program *p);
 const tg_lion_config *draw_tg_lion_config(program *p);
+const tg_muon_config *draw_tg_muon_config(program *p);
 const tg_schedule_config *draw_tg_schedule_config(program *p);
 
 #endif

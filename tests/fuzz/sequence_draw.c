@@ -361,6 +361,7 @@ CONFIG(tg_nn_positional_config, c->heads = 2;
                FIELD(position_buckets, draw_integer(p) % 64) WHOLE(max_relative_positions)
                    FIELD(distances, p->embedding.weight) FIELD(distances_norm, &p->layer_norm))
 CONFIG(tg_nn_layer_norm_config, BITS REAL(eps))
+CONFIG(tg_nn_batch_norm_config, BITS REAL(eps) REAL(momentum) FLAG(affine) FLAG(track_running_stats))
 CONFIG(tg_nn_rms_norm_config, BITS REAL(eps) FLAG(plus_one) FLAG(no_weight))
 static const int64_t windows[] = {2, 0, 1};
 CONFIG(tg_kv_cache_config, BITS FIELD(windows, windows) FIELD(window_count, draw_integer(p) % 3 + 1))
@@ -402,5 +403,7 @@ CONFIG(tg_sparse_adam_config, BITS REAL(lr) REAL(beta1) REAL(beta2) REAL(eps))
 CONFIG(tg_adagrad_config, BITS REAL(lr) REAL(lr_decay) REAL(weight_decay) REAL(initial_accumulator) REAL(eps))
 CONFIG(tg_rmsprop_config, BITS REAL(lr) REAL(alpha) REAL(momentum) FLAG(centered) REAL(eps) REAL(weight_decay))
 CONFIG(tg_lion_config, BITS REAL(lr) REAL(beta1) REAL(beta2) REAL(weight_decay))
-CONFIG(tg_schedule_config,
-       BITS CHOICE(kind, tg_schedule_kind) REAL(lr) WHOLE(warmup_steps) WHOLE(total_steps) WHOLE(step_size) REAL(gamma))
+CONFIG(tg_muon_config, BITS REAL(lr) REAL(weight_decay) REAL(momentum) FLAG(nesterov) REAL(coefficients[0]) REAL(eps)
+                           WHOLE(iterations) CHOICE(adjust_lr, tg_muon_adjust_lr))
+CONFIG(tg_schedule_config, BITS CHOICE(kind, tg_schedule_kind) REAL(lr) WHOLE(warmup_steps) WHOLE(total_steps)
+                               WHOLE(step_size) REAL(gamma) REAL(power) WHOLE(decay_steps) REAL(warmup_part))

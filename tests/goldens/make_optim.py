@@ -13,6 +13,8 @@ own.txt            the same optimizers on a problem with computed gradients: cro
                    for 50 steps, with the ids and targets of own_batch(); the values after them, as in trajectories.txt
                    (in f64 torch's exp depends on the processor: other ones give values that differ by up to 4e-16)
 clip.txt           clip_grad_norm_ and clip_grad_value_ of step 0's gradients: name dtype norm value.. (65)
+muon.txt           three matrices after steps 1, 5 and 20 of Muon, with the gradients of muon_gradient(), which
+                   test_muon.c has, too: name dtype step value..
 schedules.txt      torch.optim.lr_scheduler's learning rates of steps 0..39: name value..
 inits.txt          torch.nn.init after manual_seed(7): name dtype count bits of the values..
 """
@@ -144,6 +146,32 @@ with open(out / "rows.txt", "w") as file:
                 file.write(f"sparse_adam {'f64' if dtype == torch.float64 else 'f32'} {step} {text(values)}\n")
 
 
+MUON = {
+    "default": dict(),
+    "plain": dict(lr=0.02, momentum=0.8, nesterov=False, weight_decay=0.0),
+    "rms": dict(lr=0.02, momentum=0.3, adjust_lr_fn="match_rms_adamw", ns_steps=3, ns_coefficients=(3.0, -4.0, 1.5)),
+}
+
+
+def muon_gradient(step, rows, columns):
+    i = torch.arange(rows * columns, dtype=torch.float64)
+    return (((i * i + 5 * i + 7 * step) % 23 - 11) / 16).reshape(rows, columns)
+
+
+with open(out / "muon.txt", "w") as file:
+    for name, options in MUON.items():
+        for dtype in (torch.float64, torch.float32):
+            matrices = [muon_gradient(99, *shape).to(dtype).requires_grad_() for shape in ((9, 4), (3, 8), (5, 5))]
+            optimizer = torch.optim.Muon(matrices, **options)
+            for step in range(1, 21):
+                for x in matrices:
+                    x.grad = muon_gradient(step, *x.shape).to(dtype)
+                optimizer.step()
+                if step in (1, 5, 20):
+                    values = torch.cat([x.detach().flatten() for x in matrices]).tolist()
+                    file.write(f"{name} {'f64' if dtype == torch.float64 else 'f32'} {step} {text(values)}\n")
+
+
 def own_batch(step):
     ids = [int(draw[(step * 5 + k * k * 3) % len(draw)]) for k in range(8)]
     return torch.tensor(ids), torch.tensor([(step + 2 * k) % WIDTH for k in range(8)])
@@ -192,6 +220,18 @@ def linear_then_cosine(optimizer):
     )
 
 
+def trapezoid(optimizer):
+    return lr_scheduler.SequentialLR(
+        optimizer,
+        [
+            lr_scheduler.LinearLR(optimizer, start_factor=0.1, end_factor=1.0, total_iters=5),
+            lr_scheduler.ConstantLR(optimizer, factor=1.0),
+            lr_scheduler.LinearLR(optimizer, start_factor=1.0, end_factor=0.05, total_iters=10),
+        ],
+        milestones=[5, 20],
+    )
+
+
 with open(out / "schedules.txt", "w") as file:
     for name, make, count in (
         ("cosine", lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=30, eta_min=1e-3), 31),
@@ -199,6 +239,10 @@ with open(out / "schedules.txt", "w") as file:
         ("linear", lambda o: lr_scheduler.LinearLR(o, start_factor=1.0, end_factor=0.2, total_iters=25), 40),
         ("step", lambda o: lr_scheduler.StepLR(o, step_size=7, gamma=0.5), 40),
         ("constant", lambda o: lr_scheduler.ConstantLR(o, factor=1.0), 40),
+        ("polynomial", lambda o: lr_scheduler.PolynomialLR(o, total_iters=25, power=2.5), 40),
+        ("trapezoid", trapezoid, 40),
+        ("one_cycle", lambda o: lr_scheduler.OneCycleLR(o, max_lr=0.01, total_steps=33), 33),
+        ("one_cycle_short", lambda o: lr_scheduler.OneCycleLR(o, 0.01, total_steps=9, pct_start=0.05, div_factor=5), 9),
     ):
         optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.01)
         schedule = make(optimizer)

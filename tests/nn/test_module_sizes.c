@@ -63,6 +63,11 @@ static bool make_norm(tg_params *p, const int64_t *s)
     return tg_nn_norm_make(p, "m", s[0], TG_NORM_LAYER, 1e-5).module.is_made;
 }
 
+static bool make_batch_norm(tg_params *p, const int64_t *s)
+{
+    return tg_nn_batch_norm_make(p, "m", s[0], NULL).module.is_made;
+}
+
 static bool make_rms_norm(tg_params *p, const int64_t *s)
 {
     return tg_nn_rms_norm_make(p, "m", s[0], NULL).module.is_made;
@@ -187,6 +192,7 @@ static const struct module {
     {"tg_nn_embedding_bag_make", make_embedding_bag, 3, {8, 4, 1}},
     {"tg_nn_linear_make", make_linear, 2, {4, 8}},
     {"tg_nn_layer_norm_make", make_layer_norm, 1, {4}},
+    {"tg_nn_batch_norm_make", make_batch_norm, 1, {4}},
     {"tg_nn_rms_norm_make", make_rms_norm, 1, {4}},
     {"tg_nn_norm_make", make_norm, 1, {4}},
     {"tg_nn_positional_make", make_learned, 8, {8, 4, 2, 8, 16, 4, 4, 8}},

@@ -61,6 +61,27 @@ static void test_goldens(void **state)
     schedule.step_size = 7;
     schedule.gamma = 0.5;
     check("step", &schedule);
+    schedule = schedule_of(TG_SCHEDULE_POLYNOMIAL, 0.01);
+    schedule.total_steps = 25;
+    schedule.power = 2.5;
+    check("polynomial", &schedule);
+    schedule = schedule_of(TG_SCHEDULE_TRAPEZOID, 0.01);
+    schedule.initial_lr = 1e-3;
+    schedule.warmup_steps = 5;
+    schedule.decay_steps = 10;
+    schedule.total_steps = 30;
+    schedule.minimum_lr = 5e-4;
+    check("trapezoid", &schedule);
+    schedule = schedule_of(TG_SCHEDULE_ONE_CYCLE, 0.01);
+    schedule.initial_lr = 0.01 / 25;
+    schedule.minimum_lr = 0.01 / 25e4;
+    schedule.total_steps = 33;
+    check("one_cycle", &schedule);
+    schedule.initial_lr = 0.01 / 5;
+    schedule.minimum_lr = 0.01 / 5e4;
+    schedule.total_steps = 9;
+    schedule.warmup_part = 0.05;
+    check("one_cycle_short", &schedule);
 }
 
 static void test_past_the_end(void **state)
@@ -77,6 +98,19 @@ static void test_past_the_end(void **state)
     cosine.warmup_steps = linear.warmup_steps = 10; /* no step is left for the decay */
     assert_true(rate_at(9, &cosine) == 0.9 && rate_at(10, &cosine) == 0.25 && rate_at(11, &cosine) == 0.25);
     assert_true(rate_at(9, &linear) == 0.9 && rate_at(10, &linear) == 0.25 && rate_at(11, &linear) == 0.25);
+    tg_schedule_config late = cosine;
+    late.kind = TG_SCHEDULE_TRAPEZOID;
+    late.warmup_steps = 0;
+    assert_true(rate_at(9, &late) == 1 && rate_at(10, &late) == 0.25); /* without an end */
+    late.decay_steps = 10;
+    assert_true(rate_at(0, &late) == 1 && rate_at(5, &late) == 0.625 && rate_at(INT64_MAX, &late) == 0.25);
+    tg_schedule_config cycle = schedule_of(TG_SCHEDULE_ONE_CYCLE, 1);
+    cycle.minimum_lr = 0.25;
+    cycle.total_steps = 10;
+    for (int i = 0; i < 3; i++) {
+        cycle.warmup_part = i / 2.0;
+        assert_true(rate_at(9, &cycle) == 0.25 && rate_at(INT64_MAX, &cycle) == 0.25);
+    }
     tg_schedule_config warm = schedule_of(TG_SCHEDULE_CONSTANT, 1);
     warm.warmup_steps = 4;
     assert_true(rate_at(0, &warm) == 0 && rate_at(3, &warm) == 0.75);
@@ -98,6 +132,7 @@ static void test_defaults(void **state)
     assert_true(schedule.kind == TG_SCHEDULE_CONSTANT && schedule.initial_lr == 0 && schedule.warmup_steps == 0);
     assert_true(schedule.minimum_lr == 0 && schedule.total_steps == 0);
     assert_true(schedule.step_size == 1 && schedule.gamma == 0.1);
+    assert_true(schedule.power == 1 && schedule.decay_steps == 0 && schedule.warmup_part == 0.3);
 }
 
 static void refuse(int64_t step, const tg_schedule_config *schedule, const char *part)
@@ -153,6 +188,21 @@ static void test_bad_input(void **state)
     bad.kind = TG_SCHEDULE_STEP;
     bad.step_size = 0;
     refuse(0, &bad, "schedule_lr: step_size 0; it must be 1 or more");
+    bad = schedule_of(TG_SCHEDULE_POLYNOMIAL, 1);
+    refuse(0, &bad, "schedule_lr: total_steps 0");
+    bad.power = -1;
+    refuse(0, &bad, "schedule_lr: power -1; it must be finite and at least 0");
+    bad = good;
+    bad.kind = TG_SCHEDULE_TRAPEZOID;
+    bad.decay_steps = 9;
+    refuse(0, &bad, "schedule_lr: decay_steps 9; total_steps 10 and warmup_steps 2 leave 0 to 8");
+    bad.decay_steps = -1;
+    refuse(0, &bad, "schedule_lr: decay_steps -1");
+    bad.kind = TG_SCHEDULE_ONE_CYCLE;
+    refuse(0, &bad, "schedule_lr: warmup_steps 2; one cycle has none");
+    bad.warmup_steps = 0;
+    bad.warmup_part = 1.5;
+    refuse(0, &bad, "schedule_lr: warmup_part 1.5 is outside [0,1]");
     problem p = problem_make(TG_F32);
     tg_optim *optim = tg_sgd_new(p.params, NULL);
     assert_false(tg_optim_set_lr(optim, NULL, tg_schedule_lr(0, &bad, NULL)));
