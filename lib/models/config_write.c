@@ -99,16 +99,6 @@ void tg_config_json_add(tg_text_buffer *text, const tg_setting *setting, const v
     }
 }
 
-/* Returns whether a family has a row of its own for a key. */
-static bool is_replaced(const tg_family *family, const tg_setting *table, const char *key)
-{
-    const tg_setting *own = family->more_settings;
-    while (own && own != table && own->kind != TG_SETTING_END && strcmp(own->key, key) != 0) {
-        own++;
-    }
-    return own && own != table && own->kind != TG_SETTING_END;
-}
-
 bool tg_config_json_write(const char *call, const char *path, const tg_family *family, const tg_settings *s,
                           const char *dtype, tg_error *error)
 {
@@ -123,7 +113,7 @@ bool tg_config_json_write(const char *call, const char *path, const tg_family *f
     const tg_setting *tables[] = {family->settings, family->more_settings, tg_harmless_settings};
     for (int i = 0; i < 3; i++) {
         for (const tg_setting *row = tables[i]; row && row->kind != TG_SETTING_END; row++) {
-            if (row->kind != TG_SETTING_HARMLESS && !row->is_old && !is_replaced(family, tables[i], row->key)) {
+            if (row->kind != TG_SETTING_HARMLESS && !row->is_old && !tg_setting_is_replaced(family, tables[i], row->key)) {
                 tg_config_json_add(&text, row, s);
             }
         }

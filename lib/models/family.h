@@ -29,7 +29,9 @@ enum { TG_ROPE_DEFAULT, TG_ROPE_LINEAR, TG_ROPE_LLAMA3 };
  * setting has a constant here. Sizes are 0 for null. */
 typedef struct tg_settings {
     int64_t vocabulary, context, width, hidden, layers, heads, key_heads, head_width;
-    double eps, dropout[3];
+    double eps;
+    /* of the embeddings, of attention and of what a half of a block adds; all three must be equal */
+    double dropout[3];
     bool tied_head, attention_bias, feed_forward_bias;
     int64_t query_scalar; /* the scale of attention is 1 / sqrt(query_scalar); 0: the width of a head */
     /* Which layers have a window: those of the list of types, or all from first_window_layer on, except each
@@ -87,7 +89,8 @@ typedef struct tg_weight_name {
 typedef struct tg_family {
     /* model_type, the class with the head, and the class without it */
     const char *name, *architecture, *base;
-    /* tables that end with TG_SETTING_END; the second one is optional */
+    /* tables that end with TG_SETTING_END. The second one is optional; a row of it replaces the row of the first one
+     * with the same key, in reading and in writing */
     const tg_setting *settings, *more_settings;
     /* the settings that a config.json does not have */
     const tg_settings *standard;
@@ -126,6 +129,14 @@ bool tg_settings_check(const tg_family *family, const tg_settings *settings, cha
  * model can have, and writes why to `problem`. */
 bool tg_settings_to_config(const tg_family *family, const tg_settings *settings, tg_gpt_config *config,
                            char problem[TG_GPT_PROBLEM]);
+
+/* Sets the settings of a model in a family. Returns false if a model of that family cannot have this config, and writes
+ * why to `problem`. The family's model may have more biases, which are zeros, if `has_more_biases`. */
+bool tg_settings_from_config(const tg_family *family, const tg_gpt_config *config, bool has_more_biases,
+                             tg_settings *settings, char problem[TG_GPT_PROBLEM]);
+
+/* Returns whether a row of more_settings replaces the row of another table with this key. */
+bool tg_setting_is_replaced(const tg_family *family, const tg_setting *table, const char *key);
 
 /* Returns the family from which a model was opened, or else the first one whose models may have its config, and sets
  * its settings there. A model of the family may have biases that this one does not have: they are zeros. NULL, with an

@@ -19,7 +19,17 @@ const tg_family *tg_family_at(int index)
 
 /* ---- keys ---- */
 
-/* Returns the key of a size or a number in a family's config.json. */
+bool tg_setting_is_replaced(const tg_family *f, const tg_setting *table, const char *key)
+{
+    const tg_setting *own = f->more_settings;
+    while (own && own != table && own->kind != TG_SETTING_END && strcmp(own->key, key) != 0) {
+        own++;
+    }
+    return own && own != table && own->kind != TG_SETTING_END;
+}
+
+/* Returns the key of a size or a number in a family's config.json. All families have one for each field that is
+ * refused but these two. */
 static const char *setting_of(const tg_family *f, size_t at)
 {
     const tg_setting *tables[] = {f->more_settings, f->settings};
@@ -30,7 +40,7 @@ static const char *setting_of(const tg_family *f, size_t at)
             }
         }
     }
-    return "head_dim"; /* which GPT-2 does not have */
+    return at == TG_SETTING_AT(head_width) ? "head_dim" : "a dropout without a key";
 }
 
 /* Writes a problem about the value of a key. Returns false. */
@@ -216,24 +226,27 @@ bool tg_settings_to_config(const tg_family *f, const tg_settings *s, tg_gpt_conf
     c->embedding_scale = f->scales_embeddings ? (float)sqrt((double)s->width) : 1;
     c->attention_scale = s->query_scalar > 0 ? 1 / sqrt((double)s->query_scalar) : TG_SCALE_OF_WIDTH;
     if (s->dropout[0] != s->dropout[1] || s->dropout[0] != s->dropout[2]) {
-        snprintf(
-            problem, TG_GPT_PROBLEM,
-            "embd_pdrop is %g, attn_pdrop %g and resid_pdrop %g; it must be one probability in [0,1), the same for "
-            "all three",
-            s->dropout[0], s->dropout[1], s->dropout[2]);
+        snprintf(problem, TG_GPT_PROBLEM,
+                 "%s is %g, %s %g and %s %g; it must be one probability in [0,1), the same for all three",
+                 setting_of(f, AT(dropout[0])), s->dropout[0], setting_of(f, AT(dropout[1])), s->dropout[1],
+                 setting_of(f, AT(dropout[2])), s->dropout[2]);
         return false;
     }
     return layers_to_config(f, s, c, problem) && tg_gpt_config_complete(c, problem);
 }
 
-/* Copies the fields that the rows of a table are. */
-static void copy_fields(const tg_setting *table, const tg_settings *from, tg_settings *to)
+/* Copies the fields that the rows of a family's table are. */
+static void copy_fields(const tg_family *f, const tg_setting *table, const tg_settings *from, tg_settings *to)
 {
+    const tg_setting *first = table;
     static const size_t sizes[] = {[TG_SETTING_SIZE] = sizeof(int64_t),         [TG_SETTING_NUMBER] = sizeof(double),
                                    [TG_SETTING_SWITCH] = sizeof(bool),          [TG_SETTING_CHOICE] = sizeof(int64_t),
                                    [TG_SETTING_ROPE] = sizeof(tg_rope),         [TG_SETTING_ROPES] = 0,
                                    [TG_SETTING_TOKENS] = sizeof(tg_special_ids)};
     for (; table && table->kind != TG_SETTING_END; table++) {
+        if (tg_setting_is_replaced(f, first, table->key)) {
+            continue;
+        }
         size_t size = table->kind < sizeof sizes / sizeof *sizes ? sizes[table->kind] : 0;
         memcpy((char *)to + table->at, (const char *)from + table->at, size);
         if (table->kind == TG_SETTING_TYPES) {
@@ -308,10 +321,8 @@ static const char *difference(const tg_gpt_config *a, const tg_gpt_config *b, bo
     return NULL;
 }
 
-/* Sets the settings of a model in a family. Returns false if a model of that family cannot have this config, and writes
- * why to `problem`. */
-static bool settings_from_config(const tg_family *f, const tg_gpt_config *c, bool has_more_biases, tg_settings *s,
-                                 char problem[TG_GPT_PROBLEM])
+bool tg_settings_from_config(const tg_family *f, const tg_gpt_config *c, bool has_more_biases, tg_settings *s,
+                             char problem[TG_GPT_PROBLEM])
 {
     double scalar = 1 / (c->attention_scale * c->attention_scale);
     tg_settings all = {.vocabulary = c->vocabulary,
@@ -343,8 +354,8 @@ static bool settings_from_config(const tg_family *f, const tg_gpt_config *c, boo
         all.sliding_rope = all.rope;
     }
     *s = *f->standard;
-    copy_fields(f->settings, &all, s);
-    copy_fields(f->more_settings, &all, s);
+    copy_fields(f, f->settings, &all, s);
+    copy_fields(f, f->more_settings, &all, s);
     tg_gpt_config again;
     if (!tg_settings_to_config(f, s, &again, problem)) {
         return false;
@@ -373,12 +384,12 @@ const tg_family *tg_family_of(const char *call, const tg_gpt *model, tg_settings
     const tg_gpt_config *c = &model->config;
     const tg_family *f = family_named(model->family);
     bool is_found = f != NULL;
-    if (f && settings_from_config(f, c, true, settings, first)) {
+    if (f && tg_settings_from_config(f, c, true, settings, first)) {
         return f;
     }
     for (int more_biases = 0; more_biases < 2; more_biases++) {
         for (int i = 0; (f = tg_family_at(i)); i++) {
-            if (settings_from_config(f, c, more_biases, settings, problem)) {
+            if (tg_settings_from_config(f, c, more_biases, settings, problem)) {
                 return f;
             }
             /* why it is no model of GPT-2, or rather of the first family of its positions and norms */

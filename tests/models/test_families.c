@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "folder.h"
+#include "models/family.h"
 #include "support.h"
 
 /* ---- models ---- */
@@ -396,6 +397,48 @@ static void test_other_models(void **state)
     fixture_free(&f);
 }
 
+/* A family whose own table renames a row of the shared settings, and takes another one away. */
+static void test_own_rows_replace(void **state)
+{
+    (void)state;
+    static const tg_setting rows[] = {
+        {"rms_norm_eps", .kind = TG_SETTING_HARMLESS},
+        {"norm_epsilon", TG_SETTING_NUMBER, .at = TG_SETTING_AT(eps)},
+        {"tie_word_embeddings", .kind = TG_SETTING_HARMLESS},
+        {"embedding_dropout", TG_SETTING_NUMBER, .at = TG_SETTING_AT(dropout[0])},
+        {"attention_dropout", TG_SETTING_NUMBER, .at = TG_SETTING_AT(dropout[1])},
+        {.kind = TG_SETTING_END},
+    };
+    tg_family newt = tg_llama_family;
+    newt.more_settings = rows;
+    tg_error error = TG_NO_ERROR;
+    tg_settings s;
+    char problem[TG_GPT_PROBLEM] = "";
+    tg_gpt_config c = config_of("llama"), again;
+    c.eps = 0.25;
+    c.tied_head = false;
+    fixture f = made(&c, TG_F32); /* which completes the config */
+    c = *tg_gpt_get_config(f.model);
+    fixture_free(&f);
+    assert_true(tg_settings_from_config(&newt, &c, false, &s, problem));
+    assert_true(s.eps == 0.25);
+    assert_true(tg_config_json_write("test", in_folder("config.json"), &newt, &s, "float32", &error));
+    char *json = config_json();
+    assert_non_null(strstr(json, "\"norm_epsilon\": 0.25"));
+    assert_null(strstr(json, "rms_norm_eps"));
+    assert_null(strstr(json, "tie_word_embeddings"));
+    tg_text_free(json);
+    /* what no key says is refused */
+    c.tied_head = true;
+    assert_false(tg_settings_from_config(&newt, &c, false, &s, problem));
+    assert_string_equal(problem, "no model of the type llama has this tied_head");
+    /* an error has the keys of the family */
+    s.dropout[1] = 0.5;
+    assert_false(tg_settings_to_config(&newt, &s, &again, problem));
+    assert_string_equal(problem, "embedding_dropout is 0, attention_dropout 0.5 and a dropout without a key 0; it must "
+                                 "be one probability in [0,1), the same for all three");
+}
+
 /* The ids that end a text stay, unless others are given. */
 static void test_end_tokens(void **state)
 {
@@ -552,17 +595,12 @@ static void test_refused_positions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_saved_and_opened),
-        cmocka_unit_test(test_forms_of_keys),
-        cmocka_unit_test(test_settings_that_count),
-        cmocka_unit_test(test_refused_settings),
-        cmocka_unit_test(test_refused_tensors),
-        cmocka_unit_test(test_other_models),
-        cmocka_unit_test(test_end_tokens),
-        cmocka_unit_test(test_kept_bf16),
-        cmocka_unit_test(test_opened_with_checkpointing),
-        cmocka_unit_test(test_packed_texts),
-        cmocka_unit_test(test_refused_positions),
+        cmocka_unit_test(test_saved_and_opened),    cmocka_unit_test(test_forms_of_keys),
+        cmocka_unit_test(test_settings_that_count), cmocka_unit_test(test_refused_settings),
+        cmocka_unit_test(test_refused_tensors),     cmocka_unit_test(test_other_models),
+        cmocka_unit_test(test_own_rows_replace),    cmocka_unit_test(test_end_tokens),
+        cmocka_unit_test(test_kept_bf16),           cmocka_unit_test(test_opened_with_checkpointing),
+        cmocka_unit_test(test_packed_texts),        cmocka_unit_test(test_refused_positions),
     };
     return cmocka_run_group_tests(tests, folder_begin, folder_end);
 }

@@ -1,7 +1,10 @@
-/* compare FOLDER FIGURES OUT f32|f64: opens a published folder, and compares what the model computes with the figures
- * of transformers (tests/published/make.py): logits, losses, the gradient of every tensor, and 50 greedy tokens with a
- * cache, without one, and of several texts together, with and without padding. Saves the model in the folder OUT/saved,
- * for transformers.
+/* compare FOLDER NAME.figures OUT f32|f64: opens a published folder, and compares what the model computes with the
+ * figures of transformers (tests/published/make.py): logits, losses, the gradient of every tensor, and 50 greedy tokens
+ * with a cache, without one, and of several texts together, with and without padding. Saves the model in the folder
+ * OUT/saved, for transformers.
+ *
+ * Then it opens peft's adapter NAME.adapter, and compares the losses of a training; and NAME.trained, whose logits are
+ * compared, and which is saved in the folder OUT/adapter, for peft.
  *
  * The gradients of a model have its shapes, so they are written as the weights of a model, in OUT/gradients, which
  * gives them the names that transformers has.
@@ -34,6 +37,10 @@ typedef struct limits {
 } limits;
 
 static const limits limits_of[] = {[TG_F32] = {2e-5, 1e-6, 1e-4}, [TG_F64] = {1e-9, 1e-9, 1e-9}};
+
+/* The figures of LoRA are in f32 alone. */
+#define LORA_LOSSES 2e-5
+#define LORA_LOGITS 1e-4
 
 /* ---- figures ---- */
 
@@ -259,6 +266,66 @@ static void compare_tokens(comparison *c, tg_tape *t, const tg_gpt *model)
     }
 }
 
+/* ---- LoRA ---- */
+
+/* Opens the model, and adds an adapter of make.py. */
+static tg_gpt *open_adapter(comparison *c, const char *end, tg_params **params)
+{
+    char folder[TEXT];
+    tg_gpt *model = open_model(c, c->folder, params);
+    snprintf(folder, sizeof folder, "%.*s%s", (int)(strlen(c->figures) - strlen(".figures")), c->figures, end);
+    if (!tg_params_set_frozen(*params, "*", true) || !tg_gpt_open_adapter(model, folder)) {
+        stop(c, "open the adapter", tg_params_error(*params));
+    }
+    return model;
+}
+
+/* Trains with the two texts in turn, as make.py does. */
+static void compare_training(comparison *c, tg_tape *t, tg_tensor *ids, tg_tensor *targets)
+{
+    tg_params *params;
+    tg_gpt *model = open_adapter(c, ".adapter", &params);
+    tg_adamw_config config = tg_adamw_config_default();
+    config.lr = 1e-2;
+    tg_optim *optim = tg_adamw_new(params, &config);
+    tg_tensor *losses = figure(c, "adapter.", "losses");
+    double most = 0;
+    for (int64_t step = 0; step < tg_tensor_count(losses); step++) {
+        int64_t i = step % 2;
+        tg_tensor *loss =
+            tg_gpt_loss(t, model, tg_slice(t, ids, 0, i, i + 1, 1), tg_slice(t, targets, 0, i, i + 1, 1), NULL);
+        tg_optim_zero_grad(optim);
+        if (!tg_backward(t, loss, NULL) || !tg_optim_step(optim)) {
+            stop(c, "train", tg_tape_error(t));
+        }
+        most = fmax(most, fabs(tg_tensor_item(loss, NULL) - tg_tensor_value_at(losses, step)));
+        tg_tape_reset(t);
+    }
+    report(c, "losses of LoRA", most, LORA_LOSSES, "");
+    tg_release(losses);
+    tg_optim_free(optim);
+    tg_gpt_free(model);
+    tg_params_free(params);
+}
+
+/* Compares what peft has trained, and writes it for peft. */
+static void compare_trained(comparison *c, tg_tape *t, tg_tensor *ids)
+{
+    char path[TEXT];
+    tg_params *params;
+    tg_gpt *model = open_adapter(c, ".trained", &params);
+    tg_tensor *expected = figure(c, "adapter.", "logits"), *logits = tg_gpt_forward(t, model, ids, NULL);
+    report(c, "logits of LoRA", difference_of(logits, expected), LORA_LOGITS, "");
+    path_of(c, "adapter", path);
+    if (!tg_gpt_save_adapter(model, path, &c->error)) {
+        stop(c, "save the adapter", &c->error);
+    }
+    tg_release(expected);
+    tg_tape_reset(t);
+    tg_gpt_free(model);
+    tg_params_free(params);
+}
+
 static void compare_model(comparison *c)
 {
     char path[TEXT];
@@ -276,17 +343,20 @@ static void compare_model(comparison *c)
     }
     tg_tape_reset(t);
     compare_gradients(c, t, model, params, ids, targets);
+    tg_tape_reset(t);
+    tg_gpt_free(model);
+    tg_params_free(params);
+    compare_training(c, t, ids, targets);
+    compare_trained(c, t, ids);
     tg_release(ids);
     tg_release(targets);
     tg_tape_free(t);
-    tg_gpt_free(model);
-    tg_params_free(params);
 }
 
 int main(int argc, char **argv)
 {
     if (argc != 5 || (strcmp(argv[4], "f32") != 0 && strcmp(argv[4], "f64") != 0)) {
-        fputs("usage: compare FOLDER FIGURES OUT f32|f64\n", stderr);
+        fputs("usage: compare FOLDER NAME.figures OUT f32|f64\n", stderr);
         return 2;
     }
     bool is_double = strcmp(argv[4], "f64") == 0;

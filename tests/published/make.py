@@ -7,10 +7,10 @@ transformers, peft, numpy and safetensors.
     OUT/NAME/                   the folder, as save_pretrained writes it, with the keys of the case
     OUT/NAME.figures            a safetensors file: ids, targets, logits, loss and "gradient.TENSOR" in f32, the last
                                 three in f64, too ("64.logits"), and prompts with their 50 next tokens ("prompt.N",
-                                "next.N"), the same alone and in a batch with left padding
+                                "next.N"), the same alone and in a batch with left padding; "adapter.losses" of the
+                                steps of a training of LoRA in f32, and "adapter.logits" after them
     OUT/NAME.adapter/           peft's adapter before a training of 20 steps
     OUT/NAME.trained/           and after it
-    OUT/NAME.adapter.figures    a safetensors file: the losses of the steps, and the logits after them
 
 Fails if a model would hide mistakes: if attention is flat, if the logits hardly spread, if a gradient is nearly zero,
 or if the roundings of transformers' own f32 are near the limits of the comparison.
@@ -87,7 +87,7 @@ def targets_of(case):
 
 
 def train_adapter(case, folder, out):
-    """20 steps of AdamW, whose batch is one of the two texts in turn."""
+    """20 steps of AdamW, whose batch is one of the two texts in turn. Returns their figures."""
     targets = targets_of(case)
     config = peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=targets, task_type='CAUSAL_LM',
                              fan_in_fan_out=case.family == 'gpt2')
@@ -112,8 +112,7 @@ def train_adapter(case, folder, out):
     with torch.no_grad():
         logits = model(ids).logits
     print(f'{case.name:18} LoRA on {targets}: loss {losses[0]:.3f} to {losses[-1]:.3f}', flush=True)
-    safetensors.torch.save_file({'losses': torch.tensor(losses, dtype=torch.float64), 'logits': logits},
-                                out / f'{case.name}.adapter.figures')
+    return {'adapter.losses': torch.tensor(losses, dtype=torch.float64), 'adapter.logits': logits}
 
 
 def write(out, names):
@@ -134,8 +133,8 @@ def write(out, names):
         write_folder(case, folder)
         model = open_folder(case, folder)
         figures = check(case, model, *batch_of(case), prompts_of(case, model))
+        figures.update(train_adapter(case, folder, out))
         safetensors.torch.save_file({name: x.contiguous() for name, x in figures.items()}, out / f'{case.name}.figures')
-        train_adapter(case, folder, out)
 
 
 if __name__ == '__main__':
