@@ -113,15 +113,19 @@ bool model_find_in(const char *option, const char *folder, tg_checkpoint_choice 
     return true;
 }
 
-/* The tokens of a window of a published model, whose context may be far longer than a machine can train. */
 #define PUBLISHED_WINDOW 1024
+
+int64_t model_window(const tg_gpt_config *config, bool is_published, int64_t given)
+{
+    int64_t standard = is_published && config->context > PUBLISHED_WINDOW ? PUBLISHED_WINDOW : config->context;
+    return given >= 1 ? given : standard;
+}
 
 /* Sets the window of the model. */
 static bool set_window(model *m, int64_t given)
 {
     int64_t context = tg_gpt_get_config(m->gpt)->context;
-    int64_t standard = m->is_published && context > PUBLISHED_WINDOW ? PUBLISHED_WINDOW : context;
-    m->window = given >= 1 ? given : standard;
+    m->window = model_window(tg_gpt_get_config(m->gpt), m->is_published, given);
     return m->window <= context || complain("--context %lld: must be at most %lld, the context of the model",
                                             (long long)m->window, (long long)context);
 }

@@ -99,6 +99,10 @@ static bool show_part(const options *o, const corpus *c, const origin *from)
                    o->is_trained_text ? ", the validation file of the training" : "");
         return true;
     }
+    if (o->data) {
+        print_line(stdout, "evaluates the answers of %lld examples", (long long)c->validation.count);
+        return true;
+    }
     if (o->is_trained_text && !o->vocab && !is_same) {
         return complain("%s: has changed since the training, from %s to %s; --text FILE names a text", c->training.name,
                         from->identity, c->identity);
@@ -110,15 +114,16 @@ static bool show_part(const options *o, const corpus *c, const origin *from)
     return true;
 }
 
-static bool eval_on(const options *o, const model *m, const origin *from, tg_tokenizer *bpe)
+static bool eval_on(const options *o, model *m, const origin *from, tg_tokenizer *bpe)
 {
     corpus c;
     evaluation e;
-    const tg_gpt_config *config = tg_gpt_get_config(m->gpt);
-    if (!corpus_load(&c, o, bpe, config->vocabulary)) {
+    if (!(o->data ? corpus_load_examples(&c, o, m, bpe)
+                  : corpus_load(&c, o, bpe, tg_gpt_get_config(m->gpt)->vocabulary))) {
         return false;
     }
-    tg_tape *quiet = quiet_tape_new(NULL, o->reproducible);
+    c.validation = c.validation.name ? c.validation : c.training;
+    tg_tape *quiet = quiet_tape_new(NULL, o->reproducible, !o->data);
     bool good = quiet && vocabulary_fits(c.bpe, m) && show_part(o, &c, from) &&
                 evaluate(&e, quiet, m, &c.validation, o->batch, o->eval_batches);
     if (good) {
@@ -130,6 +135,13 @@ static bool eval_on(const options *o, const model *m, const origin *from, tg_tok
     return good;
 }
 
+/* Returns the floats of a pass. */
+static double more_floats(const tg_gpt_config *config, int64_t values, int64_t window, const options *o)
+{
+    (void)values;
+    return (double)(o->batch * window) * activation_floats(config);
+}
+
 int eval(const options *given)
 {
     options o = *given;
@@ -137,11 +149,11 @@ int eval(const options *given)
     origin from = {0};
     tg_tokenizer *bpe = NULL;
     char path[PATH_BYTES];
-    bool is_given = o.text || o.val_tokens;
-    model_use use = {.choice = TG_CHECKPOINT_BEST, .window = o.context, .adapter = o.adapter};
+    bool is_given = o.text || o.val_tokens || o.data;
+    model_use use = {
+        .choice = TG_CHECKPOINT_BEST, .window = o.context, .adapter = o.adapter, .more = more_floats, .o = given};
     bool good = model_load(&m, o.model, &use, &bpe);
     if (good && m.is_published) {
-        published_show(&m, o.model, (double)(o.batch * m.window) * activation_floats(tg_gpt_get_config(m.gpt)));
         good = is_given ||
                complain("--model %s: gpt train has not written it; --text FILE or --tokens FILE must name a text",
                         o.model);

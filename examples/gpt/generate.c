@@ -279,23 +279,27 @@ static int64_t generate_texts(tg_tape *quiet, const model *m, tg_tokenizer *bpe,
     return made;
 }
 
+/* Returns the floats of the cache. The longest prompt has the context. */
+static double more_floats(const tg_gpt_config *config, int64_t values, int64_t window, const options *o)
+{
+    (void)values;
+    (void)window;
+    int64_t tokens = o->max_new_tokens < config->context ? o->max_new_tokens : config->context;
+    return (double)o->text_count * cache_floats(config, tokens);
+}
+
 int generate(const options *o)
 {
     model m;
     tg_tokenizer *bpe;
-    if (!model_load(&m, o->model, &(model_use){.choice = TG_CHECKPOINT_LAST, .adapter = o->adapter}, &bpe)) {
+    model_use use = {.choice = TG_CHECKPOINT_LAST, .adapter = o->adapter, .more = more_floats, .o = o};
+    if (!model_load(&m, o->model, &use, &bpe)) {
         return 2;
     }
     int64_t made = -1;
     tg_rng_seed(tg_run_rng(m.run), (uint64_t)o->seed);
-    tg_tape *quiet = quiet_tape_new(m.run, o->reproducible);
+    tg_tape *quiet = quiet_tape_new(m.run, o->reproducible, true);
     if (quiet && model_tokenizer(&bpe, o->model, o) && generate_check(o, &m, bpe)) {
-        if (m.is_published) {
-            /* the longest prompt has the context */
-            const tg_gpt_config *config = tg_gpt_get_config(m.gpt);
-            int64_t tokens = o->max_new_tokens < config->context ? o->max_new_tokens : config->context;
-            published_show(&m, o->model, (double)o->text_count * cache_floats(config, tokens));
-        }
         double start = seconds();
         made = o->text_count > 1 ? generate_texts(quiet, &m, bpe, o) : generate_text(stdout, quiet, &m, bpe, o);
         double spent = seconds() - start;

@@ -141,6 +141,12 @@ static bool list_tensors(const char *path)
     return list || complain("%s", error.text);
 }
 
+/* Returns the floats of the training of all weights. */
+static double more_floats(const tg_gpt_config *config, int64_t values, int64_t window, const options *o)
+{
+    return training_floats(config, values, 0, o->batch * window);
+}
+
 int info(const options *o)
 {
     model m = {0};
@@ -148,15 +154,12 @@ int info(const options *o)
     if (o->model && is_foreign(o->model)) {
         return list_tensors(o->model) ? 0 : 2;
     }
-    if (o->model ? !model_load(&m, o->model, &(model_use){.choice = TG_CHECKPOINT_BEST}, NULL)
-                 : !model_configure(o, &config)) {
+    model_use use = {.choice = TG_CHECKPOINT_BEST, .more = more_floats, .o = o};
+    if (o->model ? !model_load(&m, o->model, &use, NULL) : !model_configure(o, &config)) {
         return 2;
     }
     config = o->model ? *tg_gpt_get_config(m.gpt) : config;
-    if (m.is_published) {
-        int64_t tokens = o->batch * m.window, trained = tg_params_value_count(m.params);
-        published_show(&m, o->model, training_floats(&config, trained, tokens));
-    } else {
+    if (!m.is_published) {
         print_sizes(&config, o->batch);
     }
     bool made = !o->names || m.gpt || model_make(&m, &config, 0);

@@ -32,12 +32,14 @@ double activation_floats(const tg_gpt_config *config)
            LOGITS * (double)config->vocabulary;
 }
 
-double training_floats(const tg_gpt_config *config, int64_t trained, int64_t tokens)
+double training_floats(const tg_gpt_config *config, int64_t trained, int64_t rank, int64_t tokens)
 {
     /* tg_gpt_loss has at most 2^23 logits at a time, and their gradients */
     double logits = LOGITS * (double)config->vocabulary, most = LOGITS * (1 << 23) / (double)tokens;
-    return 3 * (double)trained +
-           (double)tokens * (activation_floats(config) - logits + (logits < most ? logits : most));
+    /* LoRA of a layer from I to O values has rank (I + O) values, and keeps about 0.4 (I + O) results, fitted, too */
+    double lora = rank > 0 ? 0.4 * (double)trained / (double)rank : 0;
+    return (rank > 0 ? 4 : 3) * (double)trained +
+           (double)tokens * (activation_floats(config) + lora - logits + (logits < most ? logits : most));
 }
 
 double cache_floats(const tg_gpt_config *config, int64_t tokens)

@@ -9,8 +9,9 @@
 double activation_floats(const tg_gpt_config *config);
 
 /* Returns the floats that a step has besides the weights of a model: the gradients and the two moments of AdamW of the
- * `trained` ones, and the activations of `tokens` positions. */
-double training_floats(const tg_gpt_config *config, int64_t trained, int64_t tokens);
+ * `trained` ones, and the activations of `tokens` positions. With LoRA of a `rank`, `trained` has its values, which are
+ * counted, too; without, the rank is 0. */
+double training_floats(const tg_gpt_config *config, int64_t trained, int64_t rank, int64_t tokens);
 
 /* Returns the floats of the keys and values of `tokens` positions. */
 double cache_floats(const tg_gpt_config *config, int64_t tokens);

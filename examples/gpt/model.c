@@ -66,9 +66,11 @@ tg_tensor *model_loss(tg_tape *t, const model *m, const tg_batch *batch)
                            : tg_cross_entropy(t, tg_gpt_forward(t, m->gpt, batch->inputs, NULL), batch->targets, NULL);
 }
 
-tg_tape *tape_new(tg_run *run, bool reproducible)
+tg_tape *tape_new(tg_run *run, bool reproducible, bool recycles)
 {
-    tg_tape *t = tg_tape_new(run, NULL);
+    tg_tape_config config = tg_tape_config_default();
+    config.recycle = recycles;
+    tg_tape *t = tg_tape_new(run, &config);
     tg_tape_set_reproducible(t, reproducible);
     tg_rng_set_profile(tg_run_rng(run), reproducible ? TG_RNG_PORTABLE : TG_RNG_AVX2);
     if (!t || tg_tape_error(t)->code != TG_OK) {
@@ -79,9 +81,9 @@ tg_tape *tape_new(tg_run *run, bool reproducible)
     return t;
 }
 
-tg_tape *quiet_tape_new(tg_run *run, bool reproducible)
+tg_tape *quiet_tape_new(tg_run *run, bool reproducible, bool recycles)
 {
-    tg_tape *t = tape_new(run, reproducible);
+    tg_tape *t = tape_new(run, reproducible, recycles);
     tg_evaluation_begin(t);
     return t;
 }

@@ -15,6 +15,8 @@ typedef struct model {
     tg_gpt *gpt;
     /* whether another program has written it: a folder with a config.json */
     bool is_published;
+    /* the bytes of the weights of a published model */
+    double bytes;
     /* the number of tokens of a window in training and evaluation */
     int64_t window;
 } model;
@@ -30,6 +32,10 @@ typedef struct model_use {
     int64_t window;
     /* a folder of peft for a published model, or NULL */
     const char *adapter;
+    /* of a published model a line is printed before its weights are read, unless `more` is NULL: it returns the floats
+     * that the command with these options needs besides the weights, with windows of `window` tokens */
+    double (*more)(const tg_gpt_config *config, int64_t values, int64_t window, const options *o);
+    const options *o;
 } model_use;
 
 /* Sets the configuration from --config and the size options. Returns false after printing an error. */
@@ -46,9 +52,10 @@ void model_free(model *m);
 tg_tensor *model_loss(tg_tape *t, const model *m, const tg_batch *batch);
 
 /* Return a tape, or one without recording and without dropout, for evaluation and generation; NULL after printing an
- * error. */
-tg_tape *tape_new(tg_run *run, bool reproducible);
-tg_tape *quiet_tape_new(tg_run *run, bool reproducible);
+ * error. Unless it recycles, memory returns to the system after each step: for examples, whose batches have all kinds
+ * of lengths. A tape that recycles would keep blocks for each, 5 times the memory of the longest. */
+tg_tape *tape_new(tg_run *run, bool reproducible, bool recycles);
+tg_tape *quiet_tape_new(tg_run *run, bool reproducible, bool recycles);
 
 /* ---- checkpoint.c ---- */
 
@@ -97,10 +104,16 @@ bool is_adapter(const char *path);
 /* Reads a model that another program has written, as model_load does. */
 bool published_load(model *m, const char *folder, const model_use *use, tg_tokenizer **bpe);
 
-/* Prints a line about a published model: its family, its sizes, and the memory of its parameters and `more` floats. */
-void published_show(const model *m, const char *folder, double more);
+/* Returns the number of tokens of a window: those that are given, or of a published model, whose context may be far
+ * longer than a machine can train, at most 1024. */
+int64_t model_window(const tg_gpt_config *config, bool is_published, int64_t given);
 
-/* Adds LoRA to the layers of --lora-layers, and stops the training of all else. */
+/* Return the layers of --lora-layers as patterns with spaces between them, and the values of the LoRA that a training
+ * has, and its rank: those of --adapter, or of new LoRA. */
+const char *published_lora_layers(const tg_gpt_config *config, const options *o);
+int64_t published_lora(const tg_gpt_config *config, const options *o, int64_t *rank);
+
+/* Adds LoRA to the layers of --lora-layers, unless that of --adapter is there, and stops the training of all else. */
 bool published_add_lora(const model *m, const options *o);
 
 /* Copies the files of the vocabulary from one published folder to another. */

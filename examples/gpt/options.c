@@ -52,6 +52,8 @@ static const command_line_option table[] = {
      INFO},
     {"adapter", "DIR", VALUE_TEXT, AT(adapter), NULL,
      "folder of gpt train --lora, or of peft, for the published model of --model", EVAL | GENERATE | EXPORT},
+    {"adapter", "DIR", VALUE_TEXT, AT(adapter), NULL,
+     "folder of gpt train --lora, or of peft, whose LoRA is trained further, instead of --lora", TRAIN},
 
     {"text", "FILE", VALUE_TEXT, AT(text), NULL,
      "UTF-8 text; the last tenth is for validation (default examples/lighthouse.txt)", TRAIN},
@@ -65,6 +67,11 @@ static const command_line_option table[] = {
      "{\"prompt\",\"completion\"} or {\"messages\"}; only answers count in the loss, and the last tenth is for "
      "validation",
      TRAIN},
+    {"data", "FILE", VALUE_TEXT, AT(data), NULL,
+     "file of examples, as for gpt train, of which the last tenth is evaluated, or all of fewer than 10; for a "
+     "published "
+     "folder",
+     EVAL},
     {"val-tokens", "FILE", VALUE_TEXT, AT(val_tokens), NULL,
      "file of gpt tokenize for validation (default no validation); needs --tokens", TRAIN},
     {"tokens", "FILE", VALUE_TEXT, AT(val_tokens), NULL,
@@ -215,6 +222,11 @@ static bool chooses_alone(const options *o)
     return true;
 }
 
+bool options_train_lora(const options *o)
+{
+    return o->lora > 0 || o->adapter;
+}
+
 /* Returns false after printing an error if two options cannot be used together. */
 static bool agree(const options *o, command which)
 {
@@ -240,12 +252,20 @@ static bool agree(const options *o, command which)
     if (o->prompt && o->chat) {
         return complain("--chat: must not be used with --prompt");
     }
-    if (o->data && (o->text || o->tokens)) {
+    if (o->data && (o->text || o->tokens || o->val_tokens)) {
         return complain("--data: must not be used with --%s", o->text ? "text" : "tokens");
     }
-    if ((o->data || o->lora > 0) && !(o->from && is_published(o->from)) && !o->resume) {
-        return complain("--%s: must be used with --from and a published folder, which has a config.json",
-                        o->data ? "data" : "lora");
+    const char *folder = which == TRAIN ? o->from : o->model;
+    bool trains_lora = which == TRAIN && options_train_lora(o);
+    if ((o->data || trains_lora) && !(folder && is_published(folder)) && !o->resume) {
+        return complain("--%s: must be used with --%s and a published folder, which has a config.json",
+                        o->data       ? "data"
+                        : o->lora > 0 ? "lora"
+                                      : "adapter",
+                        which == TRAIN ? "from" : "model");
+    }
+    if (o->adapter && o->lora > 0) {
+        return complain("--adapter: must not be used with --lora; its LoRA has a rank");
     }
     if ((o->lora_alpha != AS_CONFIGURED || o->lora_layers.count > 0) && o->lora < 1) {
         return complain("--lora-%s: must be used with --lora", o->lora_layers.count > 0 ? "layers" : "alpha");

@@ -84,6 +84,9 @@ typedef struct options {
  * after --help, 2 after printing an error. */
 int options_read(options *o, command which, const char *introduction, int argc, char **argv);
 
+/* Returns whether gpt train trains LoRA alone. */
+bool options_train_lora(const options *o);
+
 /* Returns true if all ranks have the same options of a command (parallel.h). Returns false, on all ranks, after rank 0
  * has printed an option that differs. */
 bool options_are_shared(const options *o, command which);

@@ -1,5 +1,6 @@
 /* published: models of other programs, as folders of Hugging Face's transformers and of peft. */
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <tapegrad_tools.h>
@@ -33,11 +34,49 @@ bool has_vocabulary(const char *folder)
     return has_one;
 }
 
+/* Returns the bytes of an adapter's weights, or 0. */
+static int64_t adapter_bytes(const char *adapter)
+{
+    struct stat status;
+    bool is_there = adapter && stat(folder_file(adapter, "adapter_model.safetensors"), &status) == 0;
+    return is_there ? (int64_t)status.st_size : 0;
+}
+
+/* Prints a line about a published model: its family, its sizes, and the memory that the command needs. */
+static bool show(model *m, const char *folder, const tg_gpt_open_config *config, const model_use *use)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_gpt_summary s;
+    char heads[40] = "", weights[BYTES_TEXT], all[BYTES_TEXT];
+    if (!tg_gpt_read_summary(folder, &s, config, &error)) {
+        return complain("%s", error.text);
+    }
+    const tg_gpt_config *c = &s.config;
+    if (c->key_heads != c->heads) {
+        snprintf(heads, sizeof heads, " and %lld of keys", (long long)c->key_heads);
+    }
+    double more = (double)adapter_bytes(use->adapter) +
+                  sizeof(float) * use->more(c, s.values, model_window(c, true, use->window), use->o);
+    print_line(
+        stdout,
+        "%s: %s, %lld layers, %lld heads%s, width %lld, context %lld, vocabulary %lld: %lld parameters of %s; with all "
+        "else at most about %s",
+        folder, s.family, (long long)c->layers, (long long)c->heads, heads, (long long)c->width, (long long)c->context,
+        (long long)c->vocabulary, (long long)s.values, bytes_text((double)s.bytes, weights),
+        bytes_text((double)s.bytes + more, all));
+    fflush(stdout);
+    m->bytes = (double)s.bytes;
+    return true;
+}
+
 bool published_load(model *m, const char *folder, const model_use *use, tg_tokenizer **bpe)
 {
     tg_gpt_open_config config = tg_gpt_open_config_default();
     config.keep_bf16 = !use->is_f32;
     config.activation_checkpointing = use->activation_checkpointing;
+    if (use->more && !show(m, folder, &config, use)) {
+        return false;
+    }
     m->is_published = true;
     m->run = tg_run_new(0);
     m->params = tg_params_new(m->run, TG_F32);
@@ -51,42 +90,6 @@ bool published_load(model *m, const char *folder, const model_use *use, tg_token
     tg_error error = TG_NO_ERROR;
     *bpe = tg_tokenizer_open(folder, NULL, &error);
     return *bpe ? vocabulary_fits(*bpe, m) : complain("%s", error.text);
-}
-
-/* Writes the family of a folder, as its config.json calls it. */
-static void find_family(const char *folder, char family[40])
-{
-    tg_error error = TG_NO_ERROR;
-    tg_json_document *document = tg_json_document_open(folder_file(folder, "config.json"), &error);
-    const char *name =
-        tg_json_value_text(tg_json_value_find(tg_json_document_root(document), "model_type", &error), &error);
-    snprintf(family, 40, "%s", name ? name : "gpt2");
-    tg_json_document_free(document);
-}
-
-void published_show(const model *m, const char *folder, double more)
-{
-    const tg_gpt_config *c = tg_gpt_get_config(m->gpt);
-    double bytes = 0;
-    char family[40], heads[40] = "", weights[BYTES_TEXT], all[BYTES_TEXT];
-    for (int64_t i = 0; i < tg_params_count(m->params); i++) {
-        tg_entry entry = tg_params_at(m->params, i);
-        bytes += entry.kind == TG_ENTRY_ALIAS
-                     ? 0
-                     : (double)tg_tensor_count(entry.tensor) * (double)tg_dtype_size(tg_tensor_dtype(entry.tensor));
-    }
-    if (c->key_heads != c->heads) {
-        snprintf(heads, sizeof heads, " and %lld of keys", (long long)c->key_heads);
-    }
-    find_family(folder, family);
-    print_line(
-        stdout,
-        "%s: %s, %lld layers, %lld heads%s, width %lld, context %lld, vocabulary %lld: %lld parameters of %s; with all "
-        "else about %s",
-        folder, family, (long long)c->layers, (long long)c->heads, heads, (long long)c->width, (long long)c->context,
-        (long long)c->vocabulary, (long long)tg_params_value_count(m->params), bytes_text(bytes, weights),
-        bytes_text(bytes + sizeof(float) * more, all));
-    fflush(stdout);
 }
 
 /* Returns false after printing an error if peft has no place for the LoRA of a layer. */
@@ -104,22 +107,42 @@ static bool has_places(const model *m)
     return true;
 }
 
+const char *published_lora_layers(const tg_gpt_config *config, const options *o)
+{
+    static char patterns[1000];
+    size_t length = 0;
+    snprintf(patterns, sizeof patterns, "%s",
+             config->position == TG_POSITION_LEARNED ? "*.out_proj *.ff.*" : "trf_blocks.*");
+    for (int i = 0; i < o->lora_layers.count && length < sizeof patterns; i++) {
+        length += (size_t)snprintf(patterns + length, sizeof patterns - length, "%s ", o->lora_layers.values[i]);
+    }
+    return patterns;
+}
+
+int64_t published_lora(const tg_gpt_config *config, const options *o, int64_t *rank)
+{
+    *rank = o->lora;
+    if (o->adapter) {
+        tg_json_document *document = tg_json_document_open(folder_file(o->adapter, "adapter_config.json"), NULL);
+        const tg_json_value *r = tg_json_value_find(tg_json_document_root(document), "r", NULL);
+        *rank = r ? tg_json_value_integer(r, NULL) : 8;
+        tg_json_document_free(document);
+        return adapter_bytes(o->adapter) / (int64_t)sizeof(float);
+    }
+    return tg_gpt_count_lora(published_lora_layers(config, o), o->lora, config);
+}
+
 bool published_add_lora(const model *m, const options *o)
 {
-    static char blocks[] = "trf_blocks.*", projections[] = "*.out_proj", feed_forward[] = "*.ff.*";
-    static char *all[] = {blocks}, *of_gpt2[] = {projections, feed_forward};
-    bool is_gpt2 = tg_gpt_get_config(m->gpt)->position == TG_POSITION_LEARNED;
-    text_list patterns = o->lora_layers.count > 0 ? o->lora_layers
-                         : is_gpt2                ? (text_list){of_gpt2, 2}
-                                                  : (text_list){all, 1};
+    const tg_gpt_config *c = tg_gpt_get_config(m->gpt);
     tg_lora_config config = tg_lora_config_default();
     config.rank = o->lora;
     config.alpha = o->lora_alpha == AS_CONFIGURED ? 2 * (double)o->lora : o->lora_alpha;
-    bool is_added = tg_params_set_frozen(m->params, "*", true);
-    for (int i = 0; is_added && i < patterns.count; i++) {
-        is_added = tg_gpt_add_lora(m->gpt, patterns.values[i], &config);
-    }
-    return is_added ? !is_gpt2 || has_places(m) : complain("--lora-layers: %s", tg_params_error(m->params)->text);
+    bool is_added = tg_params_set_frozen(m->params, "*", true) &&
+                    (o->adapter ? tg_params_set_frozen(m->params, "*.lora_*", false)
+                                : tg_gpt_add_lora(m->gpt, published_lora_layers(c, o), &config));
+    return is_added ? c->position != TG_POSITION_LEARNED || has_places(m)
+                    : complain("--lora-layers: %s", tg_params_error(m->params)->text);
 }
 
 bool published_copy_vocabulary(const char *from, const char *to)

@@ -37,7 +37,7 @@ static int64_t warmup_steps(const options *o)
 static tg_schedule_config make_schedule(const options *o, const model *m)
 {
     double width = (double)tg_gpt_get_config(m->gpt)->width;
-    double standard = !m->is_published ? 0.384 / width : o->lora > 0 ? 2e-4 : 2e-5;
+    double standard = !m->is_published ? 0.384 / width : options_train_lora(o) ? 2e-4 : 2e-5;
     double lr = o->lr == AS_CONFIGURED ? standard : o->lr;
     tg_schedule_config schedule = tg_schedule_config_default();
     schedule.kind = TG_SCHEDULE_COSINE;
@@ -101,6 +101,13 @@ static bool first_vocabulary(const training *r, tg_tokenizer **bpe)
     return *bpe || !r->o->vocab || complain("%s", error.text);
 }
 
+/* Returns the floats of the training. */
+static double more_floats(const tg_gpt_config *config, int64_t values, int64_t window, const options *o)
+{
+    int64_t rank = 0, trained = options_train_lora(o) ? published_lora(config, o, &rank) : values;
+    return training_floats(config, trained, rank, o->batch * window);
+}
+
 /* Loads the model of --from and its vocabulary, which a text needs. A run that continues has its own copy of both. */
 static bool load_first_model(training *r, tg_gpt_config *config, tg_tokenizer **bpe)
 {
@@ -108,9 +115,12 @@ static bool load_first_model(training *r, tg_gpt_config *config, tg_tokenizer **
     char path[PATH_BYTES];
     const char *from = r->resumed && !is_published(o->from) ? r->resumed : o->from;
     model_use use = {.choice = TG_CHECKPOINT_BEST,
-                     .is_f32 = o->lora < 1,
+                     .is_f32 = !options_train_lora(o),
                      .activation_checkpointing = o->activation_checkpointing,
-                     .window = o->context};
+                     .window = o->context,
+                     .adapter = o->adapter,
+                     .more = more_floats,
+                     .o = o};
     if (!(is_published(from) || model_find("another --from", from, TG_CHECKPOINT_BEST, path)) ||
         !model_load(&r->m, is_published(from) ? from : path, &use, bpe)) {
         return false;
@@ -119,7 +129,7 @@ static bool load_first_model(training *r, tg_gpt_config *config, tg_tokenizer **
     *config = *tg_gpt_get_config(r->m.gpt);
     bool needs_none = (r->resumed && !r->m.is_published) || (o->tokens && !o->vocab);
     if (!(needs_none || model_tokenizer(bpe, o->from, o)) || !vocabulary_fits(*bpe, &r->m) ||
-        (o->lora > 0 && !published_add_lora(&r->m, o))) {
+        (options_train_lora(o) && !published_add_lora(&r->m, o))) {
         tg_tokenizer_free(*bpe);
         return false;
     }
@@ -132,8 +142,10 @@ static void show_model(const training *r)
     const tg_gpt_config *c = tg_gpt_get_config(r->m.gpt);
     int64_t trained = tg_params_value_count(r->trained);
     if (r->m.is_published) {
-        published_show(&r->m, r->o->from, training_floats(c, trained, r->o->batch * r->m.window));
-        printf("trains %lld parameters\n", (long long)trained);
+        char text[BYTES_TEXT];
+        double floats = more_floats(c, trained, r->m.window, r->o);
+        printf("trains %lld parameters, with windows of at most %lld tokens: about %s\n", (long long)trained,
+               (long long)r->m.window, bytes_text(r->m.bytes + sizeof(float) * floats, text));
     } else {
         printf("%lld layers, %lld heads, width %lld, context %lld, head %s: %lld parameters\n", (long long)c->layers,
                (long long)c->heads, (long long)c->width, (long long)c->context, c->tied_head ? "tied" : "untied",
@@ -158,7 +170,7 @@ static bool prepare(training *r)
     if (!r->m.gpt && !model_make(&r->m, &config, (uint64_t)o->seed)) {
         return false;
     }
-    r->trained = o->lora > 0 ? tg_params_new_part(r->m.params, "*.lora_*") : r->m.params;
+    r->trained = options_train_lora(o) ? tg_params_new_part(r->m.params, "*.lora_*") : r->m.params;
     int64_t stride = o->stride != AS_CONFIGURED ? o->stride : r->c.training.file ? r->m.window : 1;
     r->windows = part_loader(&r->c.training, r->m.window, stride, o->batch, true, r->m.run);
     r->optim = r->windows ? optimizer_make(o, r->trained) : NULL;
@@ -168,9 +180,9 @@ static bool prepare(training *r)
     r->schedule = make_schedule(o, &r->m);
     /* The ranks drop other units. The generator of the model draws the same windows on all of them. */
     r->dropout = tg_run_new_stream(r->m.run, parallel_seed((uint64_t)o->seed));
-    r->t = tape_new(parallel_rank() > 0 ? r->dropout : r->m.run, r->o->reproducible);
+    r->t = tape_new(parallel_rank() > 0 ? r->dropout : r->m.run, r->o->reproducible, !o->data);
     r->sampling = tg_run_new_stream(r->m.run, (uint64_t)o->seed);
-    r->quiet = r->t ? quiet_tape_new(r->sampling, r->o->reproducible) : NULL;
+    r->quiet = r->t ? quiet_tape_new(r->sampling, r->o->reproducible, !o->data) : NULL;
     if (!r->quiet || !history_make(&r->h, o->steps)) {
         return false;
     }
@@ -394,16 +406,18 @@ static bool write_published(const training *r)
     if (!r->m.is_published || parallel_rank() > 0) {
         return true;
     }
+    bool is_lora = options_train_lora(o);
     bool is_written =
-        o->lora > 0 ? tg_gpt_save_adapter(r->m.gpt, o->out, &error) : tg_gpt_save(r->m.gpt, o->out, NULL, &error);
-    return is_written ? o->lora > 0 || published_copy_vocabulary(o->from, o->out) : complain("%s", error.text);
+        is_lora ? tg_gpt_save_adapter(r->m.gpt, o->out, &error) : tg_gpt_save(r->m.gpt, o->out, NULL, &error);
+    return is_written ? is_lora || published_copy_vocabulary(o->from, o->out) : complain("%s", error.text);
 }
 
 /* Returns what a run has written besides checkpoints and losses. */
 static const char *results_of(const training *r)
 {
-    return r->m.is_published ? r->o->lora > 0 ? ", adapter_model.safetensors; gpt generate --adapter takes the folder"
-                                              : ", model.safetensors; gpt generate --model takes the folder"
+    return r->m.is_published ? options_train_lora(r->o)
+                                   ? ", adapter_model.safetensors; gpt generate --adapter takes the folder"
+                                   : ", model.safetensors; gpt generate --model takes the folder"
            : r->c.bpe        ? ", vocab.bpe, sample.txt; gpt generate continues a text with this model"
                              : "";
 }

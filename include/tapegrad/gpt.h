@@ -196,10 +196,16 @@ TG_API tg_tensor *tg_gpt_loss(tg_tape *tape, const tg_gpt *model, tg_tensor *ids
 TG_API bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs);
 
 /* Adds LoRA (tapegrad/lora.h) to all layers whose names match a pattern, as in tg_params_new_part, in the order of the
- * params. The layers are "trf_blocks.N.att.W_query", "W_key", "W_value" and "out_proj", "trf_blocks.N.ff.layers.0" and
- * "layers.2", or "fc1", "fc2" and "fc3", and "out_head" unless it is tied. RANGE, with the pattern, if no layer
- * matches; the errors of tg_nn_linear_add_lora. Either all matching layers get it or none. */
-TG_API bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *config);
+ * params. Several patterns have spaces between them: "*.W_query *.W_value" are the q_proj and v_proj of peft's
+ * target_modules. The layers are "trf_blocks.N.att.W_query", "W_key", "W_value" and "out_proj",
+ * "trf_blocks.N.ff.layers.0" and "layers.2", or "fc1", "fc2" and "fc3", and "out_head" unless it is tied. RANGE, with
+ * the pattern, if no layer matches one of them; the errors of tg_nn_linear_add_lora. Either all matching layers get it
+ * or none. */
+TG_API bool tg_gpt_add_lora(tg_gpt *model, const char *patterns, const tg_lora_config *config);
+
+/* Returns the number of values that tg_gpt_add_lora would add to a model with this config, such as that of a
+ * tg_gpt_summary; 0 if no layer matches, and for a config that no model can have. */
+TG_API int64_t tg_gpt_count_lora(const char *patterns, int64_t rank, const tg_gpt_config *config);
 
 /* Merges the LoRA of all layers into their weights, which tg_gpt_save does for the file that it writes. Errors as for
  * tg_nn_linear_merge_lora; then nothing has changed. */
@@ -252,6 +258,22 @@ TG_API tg_gpt_open_config tg_gpt_open_config_default(void);
  * for missing and unknown tensors. SHAPE for a tensor that does not have the shape of config.json; DTYPE for one that
  * is not a float, or quantized; FORMAT for an invalid file; the errors of tg_gpt_new. */
 TG_API tg_gpt *tg_gpt_open(tg_params *params, const char *path, const tg_gpt_open_config *config);
+
+/* What a published model is. */
+typedef struct tg_gpt_summary {
+    /* the config of the model */
+    tg_gpt_config config;
+    /* its model_type in config.json: "gpt2", "llama", "mistral", "qwen2", "qwen3" or "gemma3_text" */
+    const char *family;
+    /* the number of values of its parameters, and the bytes that they take in params of f32 */
+    int64_t values, bytes;
+} tg_gpt_summary;
+
+/* Reads what tg_gpt_open would open with this config, but no weights: config.json, and the names, shapes and dtypes of
+ * the tensors. So a program can say what memory it will need, or find that it is too much. False, and *summary stays,
+ * after the errors of tg_gpt_open, except those of unknown tensors; STATE for a NULL. */
+TG_API bool tg_gpt_read_summary(const char *path, tg_gpt_summary *summary, const tg_gpt_open_config *config,
+                                tg_error *error);
 
 /* Returns the ids that end a text, those of eos_token_id in the config.json of a model that was opened, borrowed from
  * the model, and writes their number, at most 8, to *count. */
@@ -349,7 +371,8 @@ TG_API bool tg_gpt_chat_format_find(bool (*has_token)(void *context, const char 
 TG_API int64_t tg_gpt_generate(tg_tape *tape, const tg_gpt *model, const int32_t *prompt, int64_t count, int32_t *ids,
                                const tg_generate_config *config);
 
-/* Continues several texts together: tg_generate, with its errors; VALUE if the head was replaced. */
+/* Continues several texts together: tg_generate, with its errors; VALUE if the head was replaced. Shorter prompts begin
+ * with padding, so that all of them are one pass. */
 TG_API bool tg_gpt_generate_batch(tg_tape *tape, const tg_gpt *model, const int32_t *prompts, const int64_t *counts,
                                   int64_t texts, int32_t *ids, int64_t *new_counts, const tg_generate_config *config);
 

@@ -170,6 +170,11 @@ typedef struct tg_weights {
 /* A tg_params_source: reads a parameter in parts, without a second copy. */
 tg_tensor *tg_weights_read(void *weights, const char *own, tg_shape shape, tg_error *error);
 
+/* Counts the values of the parameters of a model with this config, and their bytes, as tg_weights_read makes them.
+ * Returns false for a tensor that the file does not have, or has with another shape or dtype. */
+bool tg_weights_measure(const tg_weights *weights, const tg_gpt_config *config, int64_t *values, int64_t *bytes,
+                        tg_error *error);
+
 /* Checks that the params have all other tensors of the file, too. A tied head that is in the file must be the table. */
 bool tg_weights_end(const tg_weights *weights, const tg_params *own, bool tied_head, tg_error *error);
 

@@ -69,21 +69,66 @@ bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs)
 
 /* ---- LoRA ---- */
 
-/* Adds LoRA to the layers that match, and returns their number; an error is in the run. */
-static int64_t add_to_layers(tg_gpt *model, const char *call, const char *pattern, const tg_lora_config *config)
+/* Returns the next of several patterns, which have spaces between them, and its length: 0 after the last one. */
+static const char *next_pattern(const char *rest, size_t *length)
+{
+    rest += strspn(rest, " ");
+    *length = strcspn(rest, " ");
+    return rest;
+}
+
+/* Returns whether a name matches one of the patterns. */
+static bool matches(const char *patterns, const char *name)
+{
+    size_t length;
+    const char *one = next_pattern(patterns, &length);
+    while (length > 0 && !tg_name_matches_bytes(one, length, name)) {
+        one = next_pattern(one + length, &length);
+    }
+    return length > 0;
+}
+
+/* Returns a pattern that no layer matches; the end of the patterns if they are empty; else NULL. */
+static const char *find_idle(tg_gpt *model, const char *patterns)
+{
+    size_t length;
+    const char *one = next_pattern(patterns, &length);
+    bool is_idle = length == 0;
+    while (length > 0 && !is_idle) {
+        tg_gpt_part part = {.next = 0};
+        tg_nn_linear *layer;
+        is_idle = true;
+        while (is_idle && tg_gpt_next_layer(model, &part, &layer)) {
+            is_idle = !tg_name_matches_bytes(one, length, part.name);
+        }
+        one = is_idle ? one : next_pattern(one + length, &length);
+    }
+    return is_idle ? one : NULL;
+}
+
+/* Adds LoRA to the layers that match; an error is in the run. */
+static void add_to_layers(tg_gpt *model, const char *call, const char *patterns, const tg_lora_config *config)
 {
     tg_gpt_part part = {.next = 0};
     tg_nn_linear *layer;
-    int64_t matching = 0;
-    while (tg_gpt_next_layer(model, &part, &layer)) {
-        if (tg_name_matches(pattern, part.name)) {
-            matching++;
-            if (!tg_lora_add(model->params, call, layer, config)) {
-                break;
-            }
-        }
+    bool is_good = true;
+    while (is_good && tg_gpt_next_layer(model, &part, &layer)) {
+        is_good = !matches(patterns, part.name) || tg_lora_add(model->params, call, layer, config);
     }
-    return matching;
+}
+
+int64_t tg_gpt_count_lora(const char *patterns, int64_t rank, const tg_gpt_config *given)
+{
+    char problem[TG_GPT_PROBLEM];
+    tg_gpt_config config = given ? *given : tg_gpt_config_default();
+    tg_gpt_part part = {.next = 0};
+    int64_t count = 0;
+    bool is_good = rank >= 1 && patterns && tg_gpt_config_complete(&config, problem);
+    while (is_good && tg_gpt_next_part(&config, &part)) {
+        bool is_layer = part.layer > 0 || strcmp(part.name, "out_head") == 0;
+        count += is_layer && matches(patterns, part.name) ? rank * (part.shape.size[0] + part.shape.size[1]) : 0;
+    }
+    return count;
 }
 
 void tg_gpt_return_to(tg_gpt *model, const tg_params_point *point)
@@ -99,34 +144,37 @@ void tg_gpt_return_to(tg_gpt *model, const tg_params_point *point)
     tg_params_return_to(model->params, point);
 }
 
-bool tg_gpt_add_lora(tg_gpt *model, const char *pattern, const tg_lora_config *given)
+bool tg_gpt_add_lora(tg_gpt *model, const char *patterns, const tg_lora_config *given)
 {
     static const char call[] = "gpt_add_lora";
     tg_params *params = params_of(model);
     if (!params) {
         return false;
     }
-    if (!pattern) {
-        return tg_params_fail(params, TG_ERROR_STATE, "%s: the pattern is NULL", call);
+    if (!patterns) {
+        return tg_params_fail(params, TG_ERROR_STATE, "%s: the patterns are NULL", call);
     }
     tg_lora_config config;
     if (!tg_lora_check_config(params, call, given, &config)) {
         return false;
     }
-    tg_params_point point = tg_params_save_point(params);
-    int64_t matching = add_to_layers(model, call, pattern, &config);
-    if (tg_params_error(params)->code != TG_OK) {
-        tg_gpt_return_to(model, &point);
-        return false;
+    const char *idle = find_idle(model, patterns);
+    if (idle) {
+        return tg_params_fail(params, TG_ERROR_RANGE,
+                              "%s: no layer matches '%.*s'; the layers are trf_blocks.N.att.W_query, W_key, W_value "
+                              "and out_proj, trf_blocks.N.ff.%s%s",
+                              call, (int)(strcspn(idle, " ") < 60 ? strcspn(idle, " ") : 60), idle,
+                              model->config.feed_forward == TG_FEED_FORWARD_GELU ? "layers.0 and layers.2"
+                                                                                 : "fc1, fc2 and fc3",
+                              model->config.tied_head ? "" : ", and out_head");
     }
-    return matching > 0 ||
-           tg_params_fail(params, TG_ERROR_RANGE,
-                          "%s: no layer matches '%.*s'; the layers are trf_blocks.N.att.W_query, W_key, W_value and "
-                          "out_proj, trf_blocks.N.ff.%s%s",
-                          call, TG_CUT(pattern, 60),
-                          model->config.feed_forward == TG_FEED_FORWARD_GELU ? "layers.0 and layers.2"
-                                                                             : "fc1, fc2 and fc3",
-                          model->config.tied_head ? "" : ", and out_head");
+    tg_params_point point = tg_params_save_point(params);
+    add_to_layers(model, call, patterns, &config);
+    bool is_added = tg_params_error(params)->code == TG_OK;
+    if (!is_added) {
+        tg_gpt_return_to(model, &point);
+    }
+    return is_added;
 }
 
 bool tg_gpt_merge_lora(tg_gpt *model)

@@ -48,7 +48,7 @@ static bool generate(tg_tape *t, const char *call, const tg_gpt *model, const in
                             (long long)model->out_head.weight->shape[0], (long long)c->vocabulary);
     }
     generator g = {.call = call, .model = model};
-    tg_language_model any = {step, &g, c->vocabulary, c->context, false};
+    tg_language_model any = {step, &g, c->vocabulary, c->context, .takes_padding = true};
     bool is_good = tg_generate_as(t, call, &any, prompts, counts, texts, ids, new_counts, config);
     tg_kv_cache_free(g.cache);
     return is_good;

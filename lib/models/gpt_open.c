@@ -12,7 +12,6 @@
 #include "params/params.h"
 #include "system/system.h"
 
-static const char call[] = "gpt_open";
 static const char mark[] = "tg_gpt_open_config_default";
 
 tg_gpt_open_config tg_gpt_open_config_default(void)
@@ -21,6 +20,7 @@ tg_gpt_open_config tg_gpt_open_config_default(void)
 }
 
 typedef struct source {
+    const char *call;
     /* of the tensors, and of config.json or NULL */
     char *path, *json_path;
     tg_weights weights;
@@ -35,7 +35,7 @@ static char *join(source *s, const char *folder, size_t length, const char *name
 {
     char *path = tg_path_join(folder, length, name);
     if (!path) {
-        tg_error_set(&s->error, TG_ERROR_MEMORY, "%s: out of memory", call);
+        tg_error_set(&s->error, TG_ERROR_MEMORY, "%s: out of memory", s->call);
     }
     return path;
 }
@@ -92,12 +92,12 @@ static bool find_table(source *s, const char *own, tg_shape *shape)
             &s->error, TG_ERROR_VALUE,
             "%s: '%s' has no tensor '%s' of a GPT-2 under the names of %s, and no config.json is beside "
             "it",
-            call, s->path, place.name, s->weights.family->names ? "transformers" : "the course");
+            s->call, s->path, place.name, s->weights.family->names ? "transformers" : "the course");
     }
     *shape = array->shape;
     return shape->rank == 2 ||
-           tg_error_set(&s->error, TG_ERROR_SHAPE, "%s: '%s': '%s' is %s; it must be a table of rank 2", call, s->path,
-                        array->name, tg_shape_format(*shape, text));
+           tg_error_set(&s->error, TG_ERROR_SHAPE, "%s: '%s': '%s' is %s; it must be a table of rank 2", s->call,
+                        s->path, array->name, tg_shape_format(*shape, text));
 }
 
 /* Returns the number of heads of the published models of a width, or 0. */
@@ -136,7 +136,7 @@ static bool read_tensors(source *s, int64_t heads)
            tg_error_set(&s->error, TG_ERROR_VALUE,
                         "%s: '%s': no config.json has the number of heads, and no published GPT-2 has the width %lld; "
                         "heads must be given",
-                        call, s->path, (long long)c->width);
+                        s->call, s->path, (long long)c->width);
 }
 
 /* Sets the settings, with those of config.json or of the tensors, and the config of the model. */
@@ -149,55 +149,76 @@ static bool find_config(source *s, int64_t heads, tg_gpt_config *c)
     }
     if ((s->json_path && !tg_settings_check(s->weights.family, &s->settings, problem)) ||
         !tg_settings_to_config(s->weights.family, &s->settings, c, problem)) {
-        return tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s': %s", call, path, problem);
+        return tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s': %s", s->call, path, problem);
     }
     c->out_bias = c->out_bias || !s->json_path;
     if (heads != TG_HEADS_OF_FILE && heads != c->heads) {
-        return tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s' has %lld heads; heads %lld were given", call, path,
+        return tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s' has %lld heads; heads %lld were given", s->call, path,
                             (long long)c->heads, (long long)heads);
     }
     /* nothing is allocated for more layers than the file has */
     return has_block(s, c->layers - 1) ||
-           tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s' has %lld layers, but '%s' not", call, path,
+           tg_error_set(&s->error, TG_ERROR_VALUE, "%s: '%s' has %lld layers, but '%s' not", s->call, path,
                         (long long)c->layers, s->path);
 }
 
 /* ---- the call ---- */
 
-static bool open_source(source *s, const char *path, const tg_gpt_open_config *config)
+/* Opens the files and finds the config of the model, after the checks of the arguments. */
+static bool open_source(source *s, const char *path, const tg_gpt_open_config *config, tg_gpt_config *c)
 {
     tg_weights *w = &s->weights;
+    if (!path) {
+        return tg_error_set(&s->error, TG_ERROR_STATE, "%s: the path is NULL", s->call);
+    }
+    if ((unsigned)config->names > TG_GPT_NAMES_COURSE) {
+        return tg_error_set(&s->error, TG_ERROR_VALUE, "%s: names %d; they must be a tg_gpt_names", s->call,
+                            (int)config->names);
+    }
+    if (config->heads != TG_HEADS_OF_FILE && config->heads < 1) {
+        return tg_error_set(&s->error, TG_ERROR_VALUE, "%s: heads %lld; they must be at least 1, or TG_HEADS_OF_FILE",
+                            s->call, (long long)config->heads);
+    }
     bool is_course = config->names == TG_GPT_NAMES_COURSE;
     if (!find_paths(s, path, !is_course) ||
-        !(w->file = tg_safetensors_open(call, s->path, TG_SAFETENSORS_HEADER, &s->error))) {
+        !(w->file = tg_safetensors_open(s->call, s->path, TG_SAFETENSORS_HEADER, &s->error))) {
         return false;
     }
-    w->call = call;
+    w->call = s->call;
     w->path = s->path;
     w->family = is_course      ? &tg_course_family
-                : s->json_path ? tg_config_json_read(call, s->json_path, &s->settings, &s->error)
+                : s->json_path ? tg_config_json_read(s->call, s->json_path, &s->settings, &s->error)
                                : &tg_gpt2_family;
     w->used = tg_alloc_zeroed((uint64_t)tg_safetensors_count(w->file) + 1, sizeof *w->used);
     if (!w->family || !w->used) {
-        return w->family && tg_error_set(&s->error, TG_ERROR_MEMORY, "%s: out of memory", call);
+        return w->family && tg_error_set(&s->error, TG_ERROR_MEMORY, "%s: out of memory", s->call);
     }
     w->prefix = find(s, w->family->prefix, "tok_emb.weight") ? w->family->prefix : "";
-    return true;
+    w->keep_bf16 = config->keep_bf16;
+    bool is_found = find_config(s, config->heads, c);
+    c->activation_checkpointing = config->activation_checkpointing;
+    return is_found;
+}
+
+static void close_source(source *s)
+{
+    tg_safetensors_close(s->weights.file);
+    tg_free(s->weights.used);
+    tg_free(s->path);
+    tg_free(s->json_path);
 }
 
 /* Makes the model while its parameters are read. */
 static tg_gpt *open_model(source *s, tg_params *params, const char *path, const tg_gpt_open_config *given)
 {
     tg_gpt_config config;
-    if (!open_source(s, path, given) || !find_config(s, given->heads, &config)) {
+    s->weights.dtype = tg_params_dtype(params);
+    if (!open_source(s, path, given, &config)) {
         tg_params_fail(params, s->error.code, "%s", s->error.text);
         return NULL;
     }
-    config.activation_checkpointing = given->activation_checkpointing;
     const tg_params_source reader = {.read = tg_weights_read, .context = &s->weights};
     tg_params_point point = tg_params_save_point(params);
-    s->weights.dtype = tg_params_dtype(params);
-    s->weights.keep_bf16 = given->keep_bf16;
     tg_params_set_source(params, &reader);
     tg_gpt *model = tg_gpt_new(params, &config);
     tg_params_set_source(params, NULL);
@@ -225,28 +246,35 @@ const int32_t *tg_gpt_end_tokens(const tg_gpt *model, int64_t *count)
 
 tg_gpt *tg_gpt_open(tg_params *params, const char *path, const tg_gpt_open_config *given)
 {
-    if (!tg_params_expect_config(params, call, given, mark)) {
+    source s = {.call = "gpt_open", .error = TG_NO_ERROR};
+    if (!tg_params_expect_config(params, s.call, given, mark)) {
         return NULL;
     }
     tg_gpt_open_config config = given ? *given : tg_gpt_open_config_default();
-    if (!path) {
-        tg_params_fail(params, TG_ERROR_STATE, "%s: the path is NULL", call);
-        return NULL;
-    }
-    if ((unsigned)config.names > TG_GPT_NAMES_COURSE) {
-        tg_params_fail(params, TG_ERROR_VALUE, "%s: names %d; they must be a tg_gpt_names", call, (int)config.names);
-        return NULL;
-    }
-    if (config.heads != TG_HEADS_OF_FILE && config.heads < 1) {
-        tg_params_fail(params, TG_ERROR_VALUE, "%s: heads %lld; they must be at least 1, or TG_HEADS_OF_FILE", call,
-                       (long long)config.heads);
-        return NULL;
-    }
-    source s = {.error = TG_NO_ERROR};
     tg_gpt *model = open_model(&s, params, path, &config);
-    tg_safetensors_close(s.weights.file);
-    tg_free(s.weights.used);
-    tg_free(s.path);
-    tg_free(s.json_path);
+    close_source(&s);
     return model;
+}
+
+bool tg_gpt_read_summary(const char *path, tg_gpt_summary *summary, const tg_gpt_open_config *given, tg_error *error)
+{
+    source s = {.call = "gpt_read_summary", .weights = {.dtype = TG_F32}, .error = TG_NO_ERROR};
+    if (!tg_config_check(s.call, given, mark, error)) {
+        return false;
+    }
+    if (!summary) {
+        return tg_error_set(error, TG_ERROR_STATE, "%s: the summary is NULL", s.call);
+    }
+    tg_gpt_open_config config = given ? *given : tg_gpt_open_config_default();
+    tg_gpt_summary found;
+    bool is_read = open_source(&s, path, &config, &found.config) &&
+                   tg_weights_measure(&s.weights, &found.config, &found.values, &found.bytes, &s.error);
+    if (is_read) {
+        found.family = s.json_path ? s.weights.family->name : tg_gpt2_family.name;
+        *summary = found;
+    } else {
+        tg_error_set(error, s.error.code, "%s", s.error.text);
+    }
+    close_source(&s);
+    return is_read;
 }

@@ -97,6 +97,14 @@ static void copy_rows(char *there, int64_t first, int64_t count, tg_tensor *own,
     }
 }
 
+/* Writes the name of the weight or the bias of a part to `name`, and returns its shape. */
+static tg_shape name_of(const tg_gpt_part *part, bool is_weight, char name[80])
+{
+    const char *suffix = part->is_norm ? (is_weight ? "scale" : "shift") : is_weight ? "weight" : "bias";
+    snprintf(name, 80, "%s.%s", part->name, suffix);
+    return is_weight ? part->shape : TG_SHAPE(part->shape.size[0]);
+}
+
 /* ---- reading ---- */
 
 /* The values of a part that is read at a time. */
@@ -170,22 +178,50 @@ static void set_used(const tg_weights *w, const tg_array *array)
     }
 }
 
+/* Finds the place and the array of a parameter, and the dtype that it gets. */
+static const tg_array *find_own(const tg_weights *w, const char *own, tg_shape shape, tg_weight_place *place,
+                                tg_dtype *dtype, tg_error *error)
+{
+    if (!tg_weight_find(w->family, w->prefix, own, place)) {
+        tg_error_set(error, TG_ERROR_VALUE, "%s: a %s has no '%s'", w->call, w->family->name, own);
+        return NULL;
+    }
+    const tg_array *array = find_array(w, place, shape, error);
+    /* positions are a slice of their table, which bf16 cannot be */
+    bool keeps = array && w->keep_bf16 && array->dtype == TG_STORED_BF16 && shape.rank == 2 && w->dtype == TG_F32 &&
+                 strcmp(own, "pos_emb.weight") != 0;
+    *dtype = keeps ? TG_BF16 : w->dtype;
+    return array;
+}
+
+bool tg_weights_measure(const tg_weights *w, const tg_gpt_config *config, int64_t *values, int64_t *bytes,
+                        tg_error *error)
+{
+    tg_gpt_part part = {.next = 0};
+    tg_weight_place place;
+    tg_dtype dtype;
+    *values = *bytes = 0;
+    while (tg_gpt_next_part(config, &part)) {
+        for (int is_bias = 0; is_bias <= part.has_bias; is_bias++) {
+            char name[80];
+            tg_shape shape = name_of(&part, !is_bias, name);
+            if (!find_own(w, name, shape, &place, &dtype, error)) {
+                return false;
+            }
+            *values += tg_shape_count(shape);
+            *bytes += tg_shape_count(shape) * (int64_t)tg_dtype_size(dtype);
+        }
+    }
+    return true;
+}
+
 tg_tensor *tg_weights_read(void *context, const char *own, tg_shape shape, tg_error *error)
 {
     const tg_weights *w = context;
     tg_weight_place place;
-    if (!tg_weight_find(w->family, w->prefix, own, &place)) {
-        tg_error_set(error, TG_ERROR_VALUE, "%s: a %s has no '%s'", w->call, w->family->name, own);
-        return NULL;
-    }
-    const tg_array *array = find_array(w, &place, shape, error);
-    if (!array) {
-        return NULL;
-    }
-    /* positions are a slice of their table, which bf16 cannot be */
-    bool keeps = w->keep_bf16 && array->dtype == TG_STORED_BF16 && shape.rank == 2 && w->dtype == TG_F32 &&
-                 strcmp(own, "pos_emb.weight") != 0;
-    tg_tensor *x = tg_tensor_new(keeps ? TG_BF16 : w->dtype, shape, error);
+    tg_dtype dtype;
+    const tg_array *array = find_own(w, own, shape, &place, &dtype, error);
+    tg_tensor *x = array ? tg_tensor_new(dtype, shape, error) : NULL;
     if (!x) {
         return NULL;
     }
@@ -245,6 +281,16 @@ static bool has_end(const char *name, const char *ends)
     return false;
 }
 
+/* Returns whether a name is that of LoRA of a tensor whose parts are layers here, such as GPT-2's c_attn. */
+static bool is_lora_of_parts(const tg_family *f, const char *name)
+{
+    const tg_weight_name *row = f->names;
+    while (row && row->own && (row->parts == 0 || !strstr(name, row->file))) {
+        row++;
+    }
+    return row && row->own && strstr(name, ".lora_");
+}
+
 bool tg_weights_end(const tg_weights *w, const tg_params *own, bool tied_head, tg_error *error)
 {
     tg_weight_place head;
@@ -255,8 +301,11 @@ bool tg_weights_end(const tg_weights *w, const tg_params *own, bool tied_head, t
             continue;
         }
         if (!tied_head || strcmp(name, head.name) != 0) {
-            return tg_error_set(error, TG_ERROR_VALUE, "%s: '%s': '%.*s' is no tensor of this %s", w->call, w->path,
-                                TG_CUT(name, 100), w->family->name);
+            return tg_error_set(error, TG_ERROR_VALUE, "%s: '%s': '%.*s' is no tensor of this %s%s", w->call, w->path,
+                                TG_CUT(name, 100), w->family->name,
+                                is_lora_of_parts(w->family, name)
+                                    ? ", where it would be three layers; target_modules must name others"
+                                    : "");
         }
         if (!expect_table(w, &head, own, error)) {
             return false;
@@ -309,9 +358,7 @@ static bool add_weight(const output *o, const tg_gpt_part *part, bool is_weight,
 {
     char name[80];
     tg_weight_place place;
-    const char *suffix = part->is_norm ? (is_weight ? "scale" : "shift") : is_weight ? "weight" : "bias";
-    snprintf(name, sizeof name, "%s.%s", part->name, suffix);
-    tg_shape shape = is_weight ? part->shape : TG_SHAPE(part->shape.size[0]);
+    tg_shape shape = name_of(part, is_weight, name);
     tg_tensor *own = tg_params_find(o->model->params, name);
     if (!tg_weight_find(o->family, o->family->prefix, name, &place) || (own && !check_own(o, name, own, shape))) {
         return false;

@@ -23,6 +23,9 @@ bool tg_params_expect_config(tg_params *params, const char *call, const void *co
 /* Returns whether a text matches a pattern, in which * stands for any number of characters. */
 bool tg_name_matches(const char *pattern, const char *text);
 
+/* The same with a pattern of `length` bytes. */
+bool tg_name_matches_bytes(const char *pattern, size_t length, const char *text);
+
 /* Returns the number of an entry by its name, or of the first entry of a tensor, for tg_params_at; -1 if there is none.
  * Params and name may be NULL in the first one. */
 int64_t tg_params_number(const tg_params *params, const char *name);

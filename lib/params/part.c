@@ -6,14 +6,15 @@
 
 /* `star` is the last * that was passed. After a mismatch it takes one more character, and the search continues at
  * `retry`. */
-bool tg_name_matches(const char *pattern, const char *text)
+bool tg_name_matches_bytes(const char *pattern, size_t length, const char *text)
 {
-    const char *star = NULL, *retry = NULL;
+    const char *end = pattern + length, *star = NULL, *retry = NULL;
     while (*text) {
-        if (*pattern == '*') {
+        char next = (char)(pattern < end ? *pattern : '\0');
+        if (next == '*') {
             star = pattern++;
             retry = text;
-        } else if (*pattern == *text) {
+        } else if (next == *text) {
             pattern++;
             text++;
         } else if (star) {
@@ -23,10 +24,15 @@ bool tg_name_matches(const char *pattern, const char *text)
             return false;
         }
     }
-    while (*pattern == '*') {
+    while (pattern < end && *pattern == '*') {
         pattern++;
     }
-    return !*pattern;
+    return pattern == end;
+}
+
+bool tg_name_matches(const char *pattern, const char *text)
+{
+    return tg_name_matches_bytes(pattern, strlen(pattern), text);
 }
 
 tg_params *tg_params_new_part(tg_params *params, const char *pattern)

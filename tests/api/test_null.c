@@ -39,6 +39,7 @@ typedef struct world {
     tg_token_file *token_file;
     tg_gpt *gpt;
     tg_gpt_config gpt_config;
+    tg_gpt_summary gpt_summary;
     tg_kv_cache *cache;
     tg_ledger *ledger;
     tg_batch batch;

@@ -698,6 +698,16 @@ static bool open_gpt(world *w)
     return model;
 }
 
+static bool read_summary(world *w)
+{
+    tg_gpt_summary summary = {.values = 0};
+    tg_gpt_open_config config = tg_gpt_open_config_default();
+    config.heads = 4;
+    bool is_read = tg_gpt_read_summary(TG_TEST_GOLDENS "/hugging_face/tied", &summary, &config, &w->error);
+    assert_true(is_read || summary.values == 0);
+    return is_read;
+}
+
 /* A folder with a config.json, and an adapter for it. */
 static char folder_of_model[] = "out_of_memory.XXXXXX";
 
@@ -1186,6 +1196,7 @@ static const sweep sweeps[] = {
     {"tg_gpt_new", new_gpt, NULL},
     {"tg_gpt_open", open_gpt, NULL},
     {"tg_gpt_open", open_folder, prepare_folder},
+    {"tg_gpt_read_summary", read_summary, NULL},
     {"tg_gpt_chat", chat, NULL},
     {"tg_gpt_save", save_gpt, NULL},
     {"tg_gpt_resize_vocabulary", resize_vocabulary, prepare_resize},

@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     if (argc != 4 || !model_load(&m, argv[1], &(model_use){.choice = TG_CHECKPOINT_BEST}, NULL)) {
         return 2;
     }
-    tg_tape *t = quiet_tape_new(NULL, false);
+    tg_tape *t = quiet_tape_new(NULL, false, true);
     tg_tensor *ids = tg_tensor_new_from_npy(argv[2], &error), *expected = tg_tensor_new_from_npy(argv[3], &error);
     tg_tensor *logits = tg_gpt_forward(t, m.gpt, ids, NULL);
     double difference = largest_of(t, tg_sub(t, logits, expected)) / largest_of(t, expected);

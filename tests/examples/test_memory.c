@@ -51,8 +51,67 @@ static void test_models(void **state)
     }
 }
 
+/* The estimate of a step of a published model, with LoRA and without, which has tg_gpt_loss and no dropout. */
+static void test_lora(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t batch, context, width, key_heads, hidden, layers, vocabulary, rank;
+        const char *patterns;
+    } models[] = {
+        {2, 64, 128, 2, 384, 4, 1000, 0, NULL},          {2, 64, 128, 2, 384, 4, 1000, 8, "trf_blocks.*"},
+        {1, 256, 64, 4, 256, 6, 300, 4, "*.att.*"},      {4, 64, 192, 1, 512, 2, 65, 16, "*.W_query *.W_value"},
+        {2, 128, 96, 4, 256, 3, 500, 8, "trf_blocks.*"},
+    };
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        tg_gpt_config config = tg_gpt_config_default();
+        config.context = models[i].context;
+        config.width = models[i].width;
+        config.heads = 4;
+        config.key_heads = models[i].key_heads;
+        config.hidden = models[i].hidden;
+        config.layers = models[i].layers;
+        config.vocabulary = models[i].vocabulary;
+        config.norm = TG_NORM_RMS;
+        config.position = TG_POSITION_ROTARY;
+        config.feed_forward = TG_FEED_FORWARD_SWIGLU;
+        config.out_bias = false;
+        config.tied_head = config.query_key_norm = true;
+        tg_run *run = tg_run_new(1);
+        tg_params *params = tg_params_new(run, TG_F32);
+        tg_gpt *model = tg_gpt_new(params, &config);
+        int64_t rank = models[i].rank, trained = tg_params_value_count(params),
+                tokens = models[i].batch * config.context;
+        if (rank > 0) {
+            tg_lora_config lora = tg_lora_config_default();
+            lora.rank = rank;
+            lora.alpha = 1;
+            tg_params_set_frozen(params, "*", true);
+            assert_true(tg_gpt_add_lora(model, models[i].patterns, &lora));
+            int64_t added = tg_params_value_count(params) - trained;
+            trained = tg_gpt_count_lora(models[i].patterns, rank, tg_gpt_get_config(model));
+            assert_int_equal(trained, added);
+        }
+        tg_tape *t = tg_tape_new(run, NULL);
+        tg_tensor *ids = tg_tensor_new_full(TG_I32, TG_SHAPE(models[i].batch, config.context), 1, NULL);
+        assert_true(tg_backward(t, tg_gpt_loss(t, model, ids, ids, NULL), NULL));
+        tg_tape_reset(t);
+        double found = (double)tape_stats_of(t).idle_bytes / sizeof(float);
+        double estimate =
+            training_floats(tg_gpt_get_config(model), trained, rank, tokens) - (double)((rank > 0 ? 4 : 3) * trained);
+        if (estimate < 0.9 * found || estimate > 1.1 * found) {
+            fail_msg("model %zu: an estimate of %.0f floats, found %.0f", i, estimate, found);
+        }
+        tg_release(ids);
+        tg_tape_free(t);
+        tg_gpt_free(model);
+        tg_params_free(params);
+        tg_run_free(run);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_models)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_models), cmocka_unit_test(test_lora)};
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

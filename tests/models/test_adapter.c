@@ -167,6 +167,14 @@ static void test_refused_models(void **state)
     assert_true(tg_gpt_save_adapter(f.model, folder, &error));
     assert_not_read(&g, TG_ERROR_VALUE,
                     "'base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight' is no tensor of this gpt2");
+    /* peft's LoRA of c_attn, the default of target_modules for a GPT-2 */
+    tg_params *fused = tg_params_new(g.run, TG_F32);
+    tg_params_add(fused, "base_model.model.transformer.h.0.attn.c_attn.lora_A.weight", TG_SHAPE(3, 8));
+    assert_true(tg_params_save(fused, in_folder("adapter_model.safetensors"), NULL, &error));
+    assert_not_read(&g, TG_ERROR_VALUE,
+                    "h.0.attn.c_attn.lora_A.weight' is no tensor of this gpt2, where it would be three layers; "
+                    "target_modules must name others");
+    tg_params_free(fused);
     add_lora(&f, "*.W_value", 3, 6);
     assert_false(tg_gpt_save_adapter(f.model, folder, &error));
     assert_error(&error, TG_ERROR_VALUE,

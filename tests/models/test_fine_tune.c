@@ -488,6 +488,37 @@ static void test_lora_of_a_layer(void **state)
     tg_run_free(run);
 }
 
+/* A layer that matches several patterns gets LoRA once, and the draws are in the order of the params. */
+static void test_lora_of_several_patterns(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {"*.W_query *.ff.*", "  *.ff.layers.2   *.ff.* *.W_query "};
+    tg_params *parts[2];
+    fixture both[2];
+    for (int i = 0; i < 2; i++) {
+        both[i] = begin(TG_F32);
+        tg_lora_config config = lora_of(2, 4);
+        assert_true(tg_gpt_add_lora(both[i].model, patterns[i], &config));
+        parts[i] = tg_params_new_part(both[i].params, "*.lora_*");
+        const tg_gpt_config *c = tg_gpt_get_config(both[i].model);
+        assert_int_equal(tg_gpt_count_lora(patterns[i], 2, c), tg_params_value_count(parts[i]));
+        assert_int_equal(tg_gpt_count_lora("*", 3, c), 3 * tg_gpt_count_lora("trf_blocks.* out_head", 1, c));
+        assert_true(tg_gpt_count_lora("*.q_proj", 2, c) == 0 && tg_gpt_count_lora("*", 0, c) == 0);
+        assert_int_equal(tg_params_count(parts[i]), 2 * 3 * 2);
+    }
+    for (int64_t k = 0; k < tg_params_count(parts[0]); k++) {
+        tg_entry one = tg_params_at(parts[0], k), other = tg_params_at(parts[1], k);
+        assert_string_equal(one.name, other.name);
+        assert_true(strstr(one.name, ".W_query.lora_") || strstr(one.name, ".ff.layers."));
+        assert_memory_equal(tg_tensor_data(one.tensor), tg_tensor_data(other.tensor),
+                            (size_t)tg_tensor_count(one.tensor) * sizeof(float));
+    }
+    for (int i = 0; i < 2; i++) {
+        tg_params_free(parts[i]);
+        end(&both[i]);
+    }
+}
+
 static void test_bad_lora(void **state)
 {
     (void)state;
@@ -509,7 +540,10 @@ static void test_bad_lora(void **state)
         {"*", 2, INFINITY, TG_ERROR_VALUE, "gpt_add_lora: alpha inf; it must be set, finite and above 0"},
         {"trf_blocks.2.*", 2, 1, TG_ERROR_RANGE, "gpt_add_lora: no layer matches 'trf_blocks.2.*'; the layers are"},
         {"", 2, 1, TG_ERROR_RANGE, "gpt_add_lora: no layer matches ''"},
-        {NULL, 2, 1, TG_ERROR_STATE, "gpt_add_lora: the pattern is NULL"},
+        {NULL, 2, 1, TG_ERROR_STATE, "gpt_add_lora: the patterns are NULL"},
+        {"  ", 2, 1, TG_ERROR_RANGE, "gpt_add_lora: no layer matches ''"},
+        {"*.W_query *.q_proj", 2, 1, TG_ERROR_RANGE, "gpt_add_lora: no layer matches '*.q_proj'; the layers are"},
+        {"*.q_proj *.W_query", 2, 1, TG_ERROR_RANGE, "gpt_add_lora: no layer matches '*.q_proj'; the layers are"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         tg_lora_config config = lora_of(bad[i].rank, bad[i].alpha);
@@ -547,10 +581,15 @@ static void test_bad_lora(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_head_is_torchs), cmocka_unit_test(test_head_again),
-        cmocka_unit_test(test_bad_heads),      cmocka_unit_test(test_lora_is_torchs),
-        cmocka_unit_test(test_lora_in_files),  cmocka_unit_test(test_lora_of_a_layer),
-        cmocka_unit_test(test_lora_continues), cmocka_unit_test(test_bad_lora),
+        cmocka_unit_test(test_head_is_torchs),
+        cmocka_unit_test(test_head_again),
+        cmocka_unit_test(test_bad_heads),
+        cmocka_unit_test(test_lora_is_torchs),
+        cmocka_unit_test(test_lora_in_files),
+        cmocka_unit_test(test_lora_of_a_layer),
+        cmocka_unit_test(test_lora_continues),
+        cmocka_unit_test(test_bad_lora),
+        cmocka_unit_test(test_lora_of_several_patterns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

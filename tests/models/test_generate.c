@@ -391,6 +391,59 @@ static void test_texts_are_those_of_single_calls(void **state)
     }
 }
 
+/* The number of tokens that texts have got, in all and each. */
+typedef struct turns {
+    int64_t all, of_text[TEXTS];
+} turns;
+
+/* All prompts are one pass, however long they are: each text gets its next token before any gets another. */
+static bool take_turn(void *context, int64_t text, int32_t id)
+{
+    turns *taken = context;
+    (void)id;
+    assert_true(text == taken->all % TEXTS && taken->of_text[text] == taken->all / TEXTS);
+    taken->all++;
+    taken->of_text[text]++;
+    return true;
+}
+
+/* With every kind of positions, both paths of attention, windows and groups, texts are those of single calls. */
+static void test_padding_changes_nothing(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 8 * (TG_POSITION_NONE + 1); way++) {
+        int32_t ids[TEXTS][12], alone[12];
+        int64_t counts[TEXTS];
+        const int32_t *begin = prompts;
+        turns taken = {0};
+        tg_gpt_config c = small_config();
+        c.position = (tg_position)(way / 8);
+        c.path = (tg_attention_path)(way / 4 % 2);
+        if (c.position == TG_POSITION_ROTARY && c.path == TG_ATTENTION_FUSED) {
+            c.key_heads = 1;
+            c.period = 2;
+            c.layers_of_period[0].window = 3;
+        }
+        c.qkv_bias = false;
+        tg_params *own = tg_params_new(run, TG_F64);
+        tg_gpt *other = tg_gpt_new(own, &c);
+        tg_generate_config config = tg_generate_config_default();
+        config.use_cache = way % 2;
+        config.max_new_tokens = way / 2 % 2 ? 4 : 12; /* 12 leave the context */
+        config.on_token = take_turn;
+        config.context = &taken;
+        assert_true(tg_gpt_generate_batch(tape, other, prompts, prompt_counts, TEXTS, ids[0], counts, &config));
+        assert_int_equal(taken.all, TEXTS * config.max_new_tokens);
+        config.on_token = NULL;
+        for (int i = 0; i < TEXTS; begin += prompt_counts[i++]) {
+            assert_int_equal(tg_gpt_generate(tape, other, begin, prompt_counts[i], alone, &config), counts[i]);
+            assert_memory_equal(ids[0] + i * config.max_new_tokens, alone, (size_t)counts[i] * sizeof *alone);
+        }
+        tg_gpt_free(other);
+        tg_params_free(own);
+    }
+}
+
 /* A text ends at its own end_token, and the others go on. With one text the draws are those of tg_gpt_generate. */
 static void test_texts_end_one_by_one(void **state)
 {
@@ -495,6 +548,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_texts_are_those_of_single_calls, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_padding_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_texts_end_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_batch_refuses, set_up, tear_down),
     };

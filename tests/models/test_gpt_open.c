@@ -105,6 +105,93 @@ static void test_saved_model(void **state)
     tg_run_free(run);
 }
 
+/* Compares what a summary says with the model that is opened, and returns it. */
+static tg_gpt_summary assert_summary(const char *path, const tg_gpt_open_config *config, const char *family)
+{
+    tg_error error = TG_NO_ERROR;
+    tg_gpt_summary s;
+    assert_true(tg_gpt_read_summary(path, &s, config, &error));
+    assert_string_equal(s.family, family);
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
+    tg_gpt *model = tg_gpt_open(params, path, config);
+    assert_string_equal(tg_params_error(params)->text, "");
+    const tg_gpt_config *c = tg_gpt_get_config(model);
+    assert_true(s.config.vocabulary == c->vocabulary && s.config.context == c->context && s.config.width == c->width &&
+                s.config.layers == c->layers && s.config.heads == c->heads && s.config.key_heads == c->key_heads &&
+                s.config.hidden == c->hidden && s.config.tied_head == c->tied_head &&
+                s.config.activation_checkpointing == c->activation_checkpointing);
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < tg_params_count(params); i++) {
+        tg_entry entry = tg_params_at(params, i);
+        bytes += entry.kind == TG_ENTRY_ALIAS
+                     ? 0
+                     : tg_tensor_count(entry.tensor) * (int64_t)tg_dtype_size(tg_tensor_dtype(entry.tensor));
+    }
+    assert_int_equal(s.values, tg_params_value_count(params));
+    assert_int_equal(s.bytes, bytes);
+    tg_gpt_free(model);
+    tg_params_free(params);
+    tg_run_free(run);
+    return s;
+}
+
+static void test_summary(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"tied", "published", "sharded"};
+    tg_error error = TG_NO_ERROR;
+    tg_gpt_open_config open = tg_gpt_open_config_default();
+    open.heads = 4;
+    for (int i = 0; i < 3; i++) {
+        assert_summary(golden(names[i]), &open, "gpt2");
+    }
+    /* matrices in bf16, and norms that are converted */
+    tg_run *run = tg_run_new(1);
+    tg_params *params = tg_params_new(run, TG_F32);
+    tg_gpt_config config = tg_gpt_config_default();
+    config.vocabulary = 9;
+    config.context = 5;
+    config.width = 12;
+    config.heads = 3;
+    config.key_heads = 1;
+    config.layers = 2;
+    config.norm = TG_NORM_RMS;
+    config.query_key_norm = true;
+    config.position = TG_POSITION_ROTARY;
+    config.feed_forward = TG_FEED_FORWARD_SWIGLU;
+    config.out_bias = false;
+    tg_gpt *model = tg_gpt_new(params, &config);
+    tg_gpt_save_config save = tg_gpt_save_config_default();
+    save.floats = TG_SAVE_FLOATS_BF16;
+    assert_true(tg_gpt_save(model, folder, &save, &error));
+    open = tg_gpt_open_config_default();
+    for (int way = 0; way < 4; way++) {
+        open.keep_bf16 = way % 2;
+        open.activation_checkpointing = way / 2;
+        tg_gpt_summary s = assert_summary(folder, &open, "qwen3");
+        assert_int_equal(s.bytes, way % 2 ? 2 * s.values + 2 * (12 + 2 * (2 * 12 + 2 * 4)) : 4 * s.values);
+    }
+    /* nothing is written after an error, and the errors are those of tg_gpt_open */
+    tg_gpt_summary s = {.values = -7};
+    open.heads = 4;
+    assert_false(tg_gpt_read_summary(folder, &s, &open, &error));
+    assert_error(&error, TG_ERROR_VALUE, "has 3 heads; heads 4 were given");
+    tg_error_clear(&error);
+    assert_false(tg_gpt_read_summary("nowhere", &s, NULL, &error));
+    assert_error(&error, TG_ERROR_FILE, "gpt_read_summary: open 'nowhere");
+    tg_error_clear(&error);
+    assert_false(tg_gpt_read_summary(folder, NULL, NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "gpt_read_summary: the summary is NULL");
+    tg_error_clear(&error);
+    assert_false(tg_gpt_read_summary(NULL, &s, NULL, &error));
+    assert_error(&error, TG_ERROR_STATE, "gpt_read_summary: the path is NULL");
+    assert_true(s.values == -7);
+    tg_gpt_free(model);
+    tg_params_free(params);
+    tg_run_free(run);
+}
+
 /* Opens the folder, which fails with this text; nothing is added or drawn. */
 static void assert_refused(tg_code code, const char *part)
 {
@@ -363,6 +450,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models_of_transformers),
         cmocka_unit_test(test_saved_model),
+        cmocka_unit_test(test_summary),
         cmocka_unit_test(test_other_configs),
         cmocka_unit_test(test_accepted_configs),
         cmocka_unit_test(test_hostile_configs),
