@@ -113,7 +113,8 @@ bool tg_config_json_write(const char *call, const char *path, const tg_family *f
     const tg_setting *tables[] = {family->settings, family->more_settings, tg_harmless_settings};
     for (int i = 0; i < 3; i++) {
         for (const tg_setting *row = tables[i]; row && row->kind != TG_SETTING_END; row++) {
-            if (row->kind != TG_SETTING_HARMLESS && !row->is_old && !tg_setting_is_replaced(family, tables[i], row->key)) {
+            if (row->kind != TG_SETTING_HARMLESS && !row->is_old &&
+                !tg_setting_is_replaced(family, tables[i], row->key)) {
                 tg_config_json_add(&text, row, s);
             }
         }

@@ -30,11 +30,11 @@ static tg_tensor *new_state(const tg_optim *optim, const tg_tensor *parameter)
 {
     tg_dtype dtype = tg_dtype_of(parameter);
     tg_shape shape = tg_shape_of(parameter);
-    /* If other rows than those of gradients are never visited, memory is taken for these alone. Otherwise all is used
-     * sooner or later, and steps should not wait for the system's pages. */
-    tg_tensor *state = optim->initial == 0 && optim->method->unlisted == TG_UNLISTED_SKIP
-                           ? tg_tensor_new(dtype, shape, NULL)
-                           : tg_tensor_new_full(dtype, shape, optim->initial, NULL);
+    /* If other rows than those of gradients are never visited, memory is taken for these alone, and for a frozen
+     * parameter for none. Otherwise all is used sooner or later, and steps should not wait for the system's pages. */
+    bool is_taken_late = optim->method->unlisted == TG_UNLISTED_SKIP || !tg_tensor_requires_grad(parameter);
+    tg_tensor *state = optim->initial == 0 && is_taken_late ? tg_tensor_new(dtype, shape, NULL)
+                                                            : tg_tensor_new_full(dtype, shape, optim->initial, NULL);
     if (!state || !tg_row_state_reserve(optim->method->name, state, NULL)) {
         tg_release(state);
         return NULL;

@@ -78,16 +78,20 @@ static bool is_any(const tg_gemm *g, bool builtin)
 
 typedef struct kernels {
     tg_gemm_kernel *f32[TG_LEVELS], *f64[TG_LEVELS]; /* NULL: that of the baseline */
+    tg_gemm_kernel *bf16[TG_LEVELS]; /* those that read the transpose of B in bf16 where it is; NULL: none */
 } kernels;
 
-static const kernels tiles = {{TG_EACH_LEVEL(avx512, tg_tile_gemm_f32)}, {TG_EACH_LEVEL(avx512, tg_tile_gemm_f64)}},
-                     by_rows = {{TG_EACH_LEVEL(avx512, tg_row_gemm_f32)}, {TG_EACH_LEVEL(avx512, tg_row_gemm_f64)}},
-                     small = {{TG_EACH_LEVEL(avx512, tg_small_gemm_f32)}, {TG_EACH_LEVEL(avx512, tg_small_gemm_f64)}},
-                     few = {{TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f32)}, {TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f64)}},
-                     blas = {{tg_blas_gemm_f32}, {tg_blas_gemm_f64}};
-
-/* The same kernel for B in bf16, which it reads where it is. */
-static tg_gemm_kernel *const few_of_bf16[] = {TG_EACH_LEVEL(avx2, tg_few_rows_of_bf16_f32)};
+static const kernels tiles = {.f32 = {TG_EACH_LEVEL(avx512, tg_tile_gemm_f32)},
+                              .f64 = {TG_EACH_LEVEL(avx512, tg_tile_gemm_f64)}};
+static const kernels by_rows = {.f32 = {TG_EACH_LEVEL(avx512, tg_row_gemm_f32)},
+                                .f64 = {TG_EACH_LEVEL(avx512, tg_row_gemm_f64)},
+                                .bf16 = {TG_EACH_LEVEL(avx512, tg_row_of_bf16_f32)}};
+static const kernels small = {.f32 = {TG_EACH_LEVEL(avx512, tg_small_gemm_f32)},
+                              .f64 = {TG_EACH_LEVEL(avx512, tg_small_gemm_f64)}};
+static const kernels few = {.f32 = {TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f32)},
+                            .f64 = {TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f64)},
+                            .bf16 = {TG_EACH_LEVEL(avx2, tg_few_rows_of_bf16_f32)}};
+static const kernels blas = {.f32 = {tg_blas_gemm_f32}, .f64 = {tg_blas_gemm_f64}};
 
 /* The multiplications that are worth the wake-up of a thread. */
 #define GRAIN (64 * 64 * 64)
@@ -254,8 +258,8 @@ static void multiply(const tg_gemm *g, const void *a, const void *b, void *c, si
     tg_gemm_kernel *const *versions = size == sizeof(double) ? chosen->kernels->f64 : chosen->kernels->f32;
     p.kernel = versions[level] ? versions[level] : versions[0];
     p.g.exact = is_exact(level);
-    if (p.is_converted && chosen->kernels == &few) {
-        p.kernel = few_of_bf16[level];
+    if (p.is_converted && chosen->kernels->bf16[level] && p.g.b_layout == TG_TRANSPOSED && !p.g.exact) {
+        p.kernel = chosen->kernels->bf16[level];
         p.is_converted = false;
     }
     if (g->in_thread) {

@@ -43,12 +43,12 @@ typedef gemm_place gemm_places __attribute__((vector_size(GEMM_SIDE * sizeof(rea
 #define GEMM_FIRST_HALVES(a, b) GEMM_SHUFFLE(a, b, 0, 4, 1, 5)
 #define GEMM_LAST_HALVES(a, b) GEMM_SHUFFLE(a, b, 2, 6, 3, 7)
 
-/* Reads a square, and returns its columns. */
-static inline void gemm_read_columns(const real *from, int64_t line_stride, gemm_quad column[GEMM_SIDE])
+/* Reads a square, whose lines are line_bytes apart, and returns its columns. */
+static inline void gemm_read_columns(const void *from, int64_t line_bytes, gemm_quad column[GEMM_SIDE])
 {
     gemm_quad line[GEMM_SIDE];
     for (int i = 0; i < GEMM_SIDE; i++) {
-        line[i] = *(const gemm_quad *)(from + i * line_stride);
+        memcpy(&line[i], (const char *)from + i * line_bytes, sizeof line[i]);
     }
     const gemm_quad a = GEMM_FIRST_HALVES(line[0], line[2]), b = GEMM_FIRST_HALVES(line[1], line[3]);
     const gemm_quad c = GEMM_LAST_HALVES(line[0], line[2]), d = GEMM_LAST_HALVES(line[1], line[3]);
@@ -59,10 +59,10 @@ static inline void gemm_read_columns(const real *from, int64_t line_stride, gemm
 }
 
 /* Fetches a line of the cache of each of some rows. The processor alone would not read so many rows in turn ahead. */
-static inline void gemm_prefetch_lines(const real *from, int64_t row_stride, int64_t rows)
+static inline void gemm_prefetch_lines(const void *from, int64_t row_bytes, int64_t rows)
 {
     for (int64_t row = 0; row < rows; row++) {
-        __builtin_prefetch(from + row * row_stride, 0, 2);
+        __builtin_prefetch((const char *)from + row * row_bytes, 0, 2);
     }
 }
 

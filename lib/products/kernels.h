@@ -12,6 +12,7 @@ typedef void tg_gemm_kernel(const tg_gemm *g, const void *a, const void *b, void
 tg_gemm_kernel TG_EACH_LEVEL(avx512, tg_tile_gemm_f32), TG_EACH_LEVEL(avx512, tg_tile_gemm_f64);
 tg_gemm_kernel TG_EACH_LEVEL(avx512, tg_row_gemm_f32), TG_EACH_LEVEL(avx512, tg_row_gemm_f64);
 tg_gemm_kernel TG_EACH_LEVEL(avx512, tg_small_gemm_f32), TG_EACH_LEVEL(avx512, tg_small_gemm_f64);
+tg_gemm_kernel TG_EACH_LEVEL(avx512, tg_row_of_bf16_f32); /* with the transpose of B in bf16 */
 
 /* A few rows times the transpose of B, with sums in an order of their own, beside BLAS (products/few_rows.c). */
 tg_gemm_kernel TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f32), TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f64);

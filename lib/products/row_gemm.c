@@ -1,6 +1,7 @@
 /* row_gemm: built-in products of small matrices, and of rows one by one, which read their factors where they are. Each
  * value is a sum in the order that products/tile_gemm.c describes. */
 #include "base/least.h"
+#include "math/half.h"
 #include "products/gemm_tile.h"
 
 /* Returns a b + c, fused. gcc may leave an expression unfused. */
@@ -159,68 +160,126 @@ static inline __attribute__((always_inline)) void add_quad(real a, const gemm_qu
 #define KEEP_VECTOR(x) (void)0
 #endif
 
-/* Adds terms to the sums of four columns, which are in memory rows of B: their values are read in squares. */
-static inline __attribute__((always_inline)) void add_squares(const row_factors *f, int64_t first, int64_t end,
-                                                              gemm_quad *sum)
+/* ---- columns that are rows of B in memory, whose values have `size` bytes: those of a real, or 2 for bf16 ---- */
+
+typedef float floats __attribute__((vector_size(GEMM_SIDE * sizeof(float))));
+typedef uint32_t words __attribute__((vector_size(GEMM_SIDE * sizeof(float))));
+
+/* Writes the first or the second values of pairs of bf16. */
+static inline __attribute__((always_inline)) void split_pairs(const gemm_quad *pairs, int place, gemm_quad *values)
 {
-#pragma GCC unroll 4
-    for (int64_t k = first; k < end; k += GEMM_SIDE) {
-        gemm_quad column[GEMM_SIDE];
-        gemm_read_columns(f->b + k, f->b_column, column);
-#pragma GCC unroll 4
-        for (int i = 0; i < GEMM_SIDE; i++) {
-            KEEP_VECTOR(column[i]);
-            add_quad(f->a[(k + i) * f->a_step], &column[i], sum);
+    words bits;
+    memcpy(&bits, pairs, sizeof bits);
+    bits = (place == 0) == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) ? bits << 16 : bits & 0xffff0000;
+    *values = __builtin_convertvector((floats)bits, gemm_quad);
+}
+
+static inline __attribute__((always_inline)) real value_of(int64_t size, const char *b)
+{
+    return size == sizeof(real) ? *(const real *)(const void *)b
+                                : (real)tg_from_bf16(*(const uint16_t *)(const void *)b);
+}
+
+/* The terms of a square of four columns, which is read in reals, or in pairs. */
+#define SQUARE_TERMS(size) (GEMM_SIDE * (int64_t)sizeof(real) / (size))
+
+/* Adds the terms of a square to the sums of its columns. */
+static inline __attribute__((always_inline)) void add_square(int64_t size, const row_factors *f, const char *b,
+                                                             int64_t first, gemm_quad *sum)
+{
+    const int in_a_place = size == sizeof(real) ? 1 : 2;
+    gemm_quad column[GEMM_SIDE];
+    gemm_read_columns(b + first * size, f->b_column * size, column);
+#pragma GCC unroll 8
+    for (int i = 0; i < GEMM_SIDE * in_a_place; i++) {
+        gemm_quad values = column[i / in_a_place];
+        if (in_a_place == 2) {
+            split_pairs(&column[i / 2], i % 2, &values);
         }
+        KEEP_VECTOR(values);
+        add_quad(f->a[(first + i) * f->a_step], &values, sum);
     }
 }
 
-/* Computes sums of `groups` times four columns, a line of the cache of each in turn. The number is a constant in each
- * call. */
-static inline __attribute__((always_inline)) void row_sum_lines(int groups, row_factors f, real *sums)
+/* Computes sums of `groups` times four columns, a square of each in turn: so the processor adds to several sums at a
+ * time. The first two numbers are constants in each call. */
+static inline __attribute__((always_inline)) void row_sum_squares(int64_t size, int groups, const row_factors *f,
+                                                                  const char *b, real *sums)
 {
-    const real *b = f.b;
+    const int64_t group_bytes = GEMM_SIDE * f->b_column * size;
     gemm_quad sum[4];
     int64_t k = 0;
 #pragma GCC unroll 4
     for (int group = 0; group < groups; group++) {
         sum[group] = (gemm_quad){0};
     }
-    for (; k + GEMM_CACHE_LINE <= f.terms; k += GEMM_CACHE_LINE) {
+    for (; k + SQUARE_TERMS(size) <= f->terms; k += SQUARE_TERMS(size)) {
+        if (k * size % 64 == 0) {
+            gemm_prefetch_lines(b + groups * group_bytes + k * size, f->b_column * size, groups * GEMM_SIDE);
+        }
 #pragma GCC unroll 4
         for (int group = 0; group < groups; group++) {
-            f.b = b + group * GEMM_SIDE * f.b_column;
-            gemm_prefetch_lines(f.b + groups * GEMM_SIDE * f.b_column + k, f.b_column, GEMM_SIDE);
-            add_squares(&f, k, k + GEMM_CACHE_LINE, &sum[group]);
+            add_square(size, f, b + group * group_bytes, k, &sum[group]);
         }
     }
 #pragma GCC unroll 4
     for (int group = 0; group < groups; group++) {
-        const int64_t rest = f.terms - f.terms % GEMM_SIDE;
-        f.b = b + group * GEMM_SIDE * f.b_column;
-        add_squares(&f, k, rest, &sum[group]);
-        for (int64_t i = rest; i < f.terms; i++) {
-            const real *last = f.b + i;
-            const gemm_quad four = {last[0], last[f.b_column], last[2 * f.b_column], last[3 * f.b_column]};
-            add_quad(f.a[i * f.a_step], &four, &sum[group]);
+        for (int64_t i = k; i < f->terms; i++) {
+            gemm_quad four;
+            for (int j = 0; j < GEMM_SIDE; j++) {
+                four[j] = value_of(size, b + group * group_bytes + (j * f->b_column + i) * size);
+            }
+            add_quad(f->a[i * f->a_step], &four, &sum[group]);
         }
         *(gemm_quad *)(sums + group * GEMM_SIDE) = sum[group];
     }
 }
 
-/* Computes sums of some columns, at most 16, which are in memory rows of B, and returns their number. */
-static int64_t sum_columns(const row_factors *f, int64_t columns, real *sum)
+/* Computes sums of some columns, at most 16, and returns their number. */
+static inline __attribute__((always_inline)) int64_t sum_columns(int64_t size, const row_factors *f, const char *b,
+                                                                 int64_t columns, real *sum)
 {
     if (columns >= 4 * GEMM_SIDE) {
-        row_sum_lines(4, *f, sum);
+        row_sum_squares(size, 4, f, b, sum);
         return 4 * GEMM_SIDE;
     }
     if (columns >= GEMM_SIDE) {
-        row_sum_lines(1, *f, sum);
+        row_sum_squares(size, 1, f, b, sum);
         return GEMM_SIDE;
     }
-    multiply_columns(false, 1, f, false, sum);
+    *sum = 0;
+    for (int64_t k = 0; k < f->terms; k++) {
+        *sum = multiply_add(f->a[k * f->a_step], value_of(size, b + k * size), *sum);
+    }
     return 1;
+}
+
+/* `size` is a constant in each call. */
+static inline __attribute__((always_inline)) void multiply_rows(int64_t size, const tg_gemm *g, const real *a,
+                                                                const char *b, real *c)
+{
+    const bool by_columns = g->b_layout == TG_TRANSPOSED;
+    const int64_t a_row = g->transpose_a ? 1 : g->lda;
+    row_factors f = {.a_step = g->transpose_a ? g->lda : 1, .b_column = by_columns ? g->ldb : 1, .b_step = 1};
+    for (int64_t row = 0; row < g->m; row++) {
+        for (int64_t column = 0, columns; column < g->n; column += columns) {
+            columns = least(g->n - column, ROW_COLUMNS);
+            for (int64_t first = 0; first == 0 || first < g->k; first += GEMM_DEPTH) {
+                real sum[ROW_COLUMNS], *to = c + row * g->ldc + column;
+                f.terms = least(GEMM_DEPTH, g->k - first);
+                f.a = a + row * a_row + first * f.a_step;
+                if (by_columns) {
+                    columns = sum_columns(size, &f, b + (column * g->ldb + first) * size, columns, sum);
+                } else {
+                    f.b = (const real *)(const void *)b + column + first * g->ldb;
+                    row_sum_rows(&f, columns, g->ldb, sum);
+                }
+                for (int64_t j = 0; j < columns; j++) {
+                    to[j] = g->add || first > 0 ? to[j] + sum[j] : sum[j];
+                }
+            }
+        }
+    }
 }
 
 void KERNEL(tg_row_gemm)(const tg_gemm *g, const void *a, const void *b, void *c)
@@ -231,27 +290,14 @@ void KERNEL(tg_row_gemm)(const tg_gemm *g, const void *a, const void *b, void *c
         return;
     }
 #endif
-    const bool by_columns = g->b_layout == TG_TRANSPOSED;
-    const int64_t a_row = g->transpose_a ? 1 : g->lda;
-    row_factors f = {.a_step = g->transpose_a ? g->lda : 1, .b_column = by_columns ? g->ldb : 1, .b_step = 1};
-    for (int64_t row = 0; row < g->m; row++) {
-        for (int64_t column = 0, columns; column < g->n; column += columns) {
-            columns = least(g->n - column, ROW_COLUMNS);
-            for (int64_t first = 0; first == 0 || first < g->k; first += GEMM_DEPTH) {
-                real sum[ROW_COLUMNS], *to = (real *)c + row * g->ldc + column;
-                f.terms = least(GEMM_DEPTH, g->k - first);
-                f.a = (const real *)a + row * a_row + first * f.a_step;
-                if (by_columns) {
-                    f.b = (const real *)b + column * g->ldb + first;
-                    columns = sum_columns(&f, columns, sum);
-                } else {
-                    f.b = (const real *)b + column + first * g->ldb;
-                    row_sum_rows(&f, columns, g->ldb, sum);
-                }
-                for (int64_t j = 0; j < columns; j++) {
-                    to[j] = g->add || first > 0 ? to[j] + sum[j] : sum[j];
-                }
-            }
-        }
-    }
+    multiply_rows(sizeof(real), g, a, b, c);
 }
+
+#if defined TG_REAL_F32
+
+void KERNEL(tg_row_of_bf16)(const tg_gemm *g, const void *a, const void *b, void *c)
+{
+    multiply_rows(sizeof(uint16_t), g, a, b, c);
+}
+
+#endif

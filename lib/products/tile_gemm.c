@@ -26,7 +26,7 @@
 static inline void tile_transpose_square(const real *from, int64_t line_stride, int64_t width, real *to)
 {
     gemm_quad column[GEMM_SIDE];
-    gemm_read_columns(from, line_stride, column);
+    gemm_read_columns(from, line_stride * (int64_t)sizeof *from, column);
     for (int i = 0; i < GEMM_SIDE; i++) {
         *(gemm_quad *)(to + i * width) = column[i];
     }
@@ -41,7 +41,7 @@ static inline __attribute__((always_inline)) void interleave_lines(int width, co
     for (; line + GEMM_SIDE <= lines; line += GEMM_SIDE) {
         const real *four = from + line * line_stride;
         int64_t step = 0;
-        gemm_prefetch_lines(four + lines * line_stride, line_stride, GEMM_SIDE);
+        gemm_prefetch_lines(four + lines * line_stride, line_stride * (int64_t)sizeof *from, GEMM_SIDE);
         for (; step + GEMM_SIDE <= k; step += GEMM_SIDE) {
             tile_transpose_square(four + step, line_stride, width, to + step * width + line);
         }
