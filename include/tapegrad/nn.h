@@ -201,8 +201,8 @@ typedef struct tg_nn_batch_norm {
 TG_API tg_nn_batch_norm_config tg_nn_batch_norm_config_default(void);
 
 /* Adds "<name>.weight" (channels), ones, and "<name>.bias" (channels), zeros, and the buffers "<name>.running_mean",
- * zeros, and "<name>.running_var", ones. A file of torch has "<name>.num_batches_tracked", too: it is unexpected when it
- * is loaded, so set `strict` to false. */
+ * zeros, and "<name>.running_var", ones. A file of torch has "<name>.num_batches_tracked", too: it is unexpected when
+ * it is loaded, so set `strict` to false. */
 TG_API tg_nn_batch_norm tg_nn_batch_norm_make(tg_params *params, const char *name, int64_t channels,
                                               const tg_nn_batch_norm_config *config);
 

@@ -562,8 +562,8 @@ TG_API tg_tensor *tg_log_softmax(tg_tape *tape, tg_tensor *x, int axis);
  * eps > 0. */
 TG_API tg_tensor *tg_layer_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps);
 
-/* (x - mean) / sqrt(var + eps) * weight + bias for each channel (Ioffe and Szegedy 2015), torch's batch_norm: x (N,C,..)
- * and weight, bias, running_mean, running_var (C) -> the shape of x. In training, mean and biased var are those of the
+/* (x - mean) / sqrt(var + eps) * weight + bias for each channel (Ioffe and Szegedy 2015), as torch's: x (N,C,..) and
+ * weight, bias, running_mean, running_var (C) -> the shape of x. In training, mean and biased var are those of the
  * channel's values in x, and the running statistics move to them, `running + momentum * (batch - running)`, with the
  * unbiased variance. In evaluation they are the running ones. Without these, both NULL, they are always those of x.
  * Weight and bias are optional: NULL is 1 or 0. Where the forward pass runs twice, as with activation checkpoints, the

@@ -265,7 +265,7 @@ TG_API tg_optim *tg_lion_new(tg_params *params, const tg_lion_config *config);
 typedef enum tg_muon_adjust_lr {
     /* max(1, rows / columns)^(1/2) */
     TG_MUON_ADJUST_ORIGINAL,
-    /* 0.2 max(rows, columns)^(1/2), with which the learning rate and weight decay of an AdamW serve (Liu et al. 2025) */
+    /* 0.2 max(rows, columns)^(1/2), with which the learning rate and weight decay of AdamW serve (Liu et al. 2025) */
     TG_MUON_ADJUST_MATCH_RMS_ADAMW
 } tg_muon_adjust_lr;
 
@@ -418,8 +418,8 @@ typedef enum tg_schedule_kind {
     TG_SCHEDULE_POLYNOMIAL,
     /* lr, and in the last decay_steps from lr to minimum_lr on a line */
     TG_SCHEDULE_TRAPEZOID,
-    /* from initial_lr to lr and on to minimum_lr, each on half a cosine: Smith and Topin 2018, torch's OneCycleLR, whose
-     * default is an initial_lr of lr / 25 and a minimum_lr of initial_lr / 10000 */
+    /* from initial_lr to lr and on to minimum_lr, each on half a cosine: Smith and Topin 2018, torch's OneCycleLR. Its
+     * defaults are an initial_lr of lr / 25 and a minimum_lr of initial_lr / 10000 */
     TG_SCHEDULE_ONE_CYCLE
 } tg_schedule_kind;
 

@@ -60,7 +60,8 @@ static void move(tg_tensor *running, const tg_tensor *batch, double momentum)
 static bool check_channels(tg_tape *t, const tg_tensor *x, const char *name, const tg_tensor *channels, bool is_running)
 {
     char text[TG_SHAPE_TEXT];
-    if (!tg_tape_expect_input(t, "batch_norm", name, channels)) {
+    if (is_running ? !tg_tape_expect_values(t, "batch_norm", name, channels)
+                   : !tg_tape_expect_input(t, "batch_norm", name, channels)) {
         return false;
     }
     if (channels->rank != 1 || channels->shape[0] != x->shape[1] || channels->dtype != x->dtype) {

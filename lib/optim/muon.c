@@ -3,7 +3,7 @@
  *   b = b + (1 - momentum) (g - b)
  *   u = g + momentum (b - g)                                with nesterov, else b
  *   u = u / max(|u|, eps), then `iterations` times
- *   u = a u + (b G + c G^2) u,  G = u u^T                   u^T u on the other side of u if u has more rows than columns
+ *   u = a u + (b G + c G^2) u,  G = u u^T                   u^T u behind u if u has more rows than columns
  *   x = x (1 - lr weight_decay)
  *   x = x - lr max(1, rows / columns)^(1/2) u               or lr 0.2 max(rows, columns)^(1/2) u
  *

@@ -443,7 +443,8 @@ typedef struct config_entry {
 /* clang-format off */
 #define EACH_CONFIG(X) \
     X(sgd) X(adam) X(adamw) X(sparse_adam) X(adagrad) X(rmsprop) X(lion) X(muon) X(schedule) X(nn_embedding) \
-    X(nn_embedding_bag) X(nn_layer_norm) X(nn_batch_norm) X(nn_rms_norm) X(nn_feed_forward) X(kv_cache) X(nn_positional) \
+    X(nn_embedding_bag) X(nn_layer_norm) X(nn_batch_norm) X(nn_rms_norm) X(nn_feed_forward) X(kv_cache) \
+    X(nn_positional) \
     X(nn_multihead_attention) \
     X(nn_multihead_attention_forward) X(nn_transformer_block) X(nn_transformer_layer) \
     X(nn_transformer_decoder_layer_forward) X(tape) X(graph) X(backward) X(grad) X(hvp) X(tensor_print) X(embedding) \

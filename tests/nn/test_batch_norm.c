@@ -1,4 +1,5 @@
-/* batch_norm: torch's values, gradients and running statistics (tests/goldens/make_batch_norm.py); derivatives; errors. */
+/* batch_norm: torch's values, gradients and running statistics (tests/goldens/make_batch_norm.py); derivatives;
+ * errors. */
 #include "support.h"
 
 #include <math.h>
