@@ -207,7 +207,7 @@ static double cosine(const tg_tensor *table, int32_t a, int32_t b)
     tg_row_neighbor near[1] = {{0, 0}};
     among[b] = 1;
     tg_tensor_row_neighbors(table, a, among, near, 1, NULL);
-    return near[0].cosine;
+    return near[0].similarity;
 }
 
 static bool write_state(tg_error *error)
@@ -380,7 +380,7 @@ static bool neighbors(const request *r, tg_error *error)
             json_key("token");
             json_token(now.bpe, (int32_t)near[i].row);
             json_key("cosine");
-            json_figure(near[i].cosine, 2);
+            json_figure(near[i].similarity, 2);
             json_close('}');
         }
         json_close(']');

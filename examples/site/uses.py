@@ -7,7 +7,7 @@ import re
 Use = collections.namedtuple('Use', 'place lines')
 # The shortest programs come first.
 PLACES = ('examples/site/programs/*.c', 'examples/book/ch0*/*.c', 'examples/cookbook/*.c', 'examples/positions/*.c',
-          'examples/word_vectors/*.c', 'examples/train_embeddings/*.c', 'examples/gpt/*.c', 'tests/package/*.c')
+          'examples/word_vectors/*.c', 'examples/train_embeddings/*.c', 'examples/sentences/*.c', 'examples/gpt/*.c', 'tests/package/*.c')
 LONGEST = 4
 
 

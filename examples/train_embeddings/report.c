@@ -63,7 +63,7 @@ void report_neighbors(const tg_tokenizer *bpe, const tg_tensor *const tables[3])
             int64_t count = tg_tensor_row_neighbors(tables[k], id, words, near, NEIGHBORS, NULL);
             printf("  %-13s %7s:", k == 0 ? token_text(bpe, id, text) : "", when[k]);
             for (int64_t i = 0; i < count; i++) {
-                printf(" %s (%.2f)", token_text(bpe, (int32_t)near[i].row, text), near[i].cosine);
+                printf(" %s (%.2f)", token_text(bpe, (int32_t)near[i].row, text), near[i].similarity);
             }
             printf("\n");
         }

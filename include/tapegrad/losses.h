@@ -9,6 +9,7 @@
 #define TAPEGRAD_LOSSES_H
 
 #include <tapegrad/ops.h>
+#include <tapegrad/rows.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -207,6 +208,40 @@ TG_API tg_triplet_margin_loss_config tg_triplet_margin_loss_config_default(void)
  * scalar, or (..) with TG_REDUCTION_NONE. */
 TG_API tg_tensor *tg_triplet_margin_loss(tg_tape *tape, tg_tensor *anchor, tg_tensor *positive, tg_tensor *negative,
                                          const tg_triplet_margin_loss_config *config);
+
+typedef struct tg_contrastive_loss_config {
+    /* private: tg_contrastive_loss_config_default() sets it */
+    tg_config_mark mark;
+    /* the factor of the similarities, finite and above 0: the inverse of a temperature; default 20 */
+    double scale;
+    /* with TG_SIMILARITY_DOT, a scale of 1 is usual; default TG_SIMILARITY_COSINE */
+    tg_similarity similarity;
+    /* whether the loss is the mean of this one and of that in which each positive has to find its anchor among all
+     * anchors; default false */
+    bool is_symmetric;
+    /* the groups of the pairs (B) i32: pairs with the same number, such as those with equal texts, are no negatives of
+     * each other; default NULL, all pairs differ */
+    tg_tensor *groups;
+} tg_contrastive_loss_config;
+
+TG_API tg_contrastive_loss_config tg_contrastive_loss_config_default(void);
+
+/* InfoNCE, the contrastive loss of pairs (van den Oord et al. 2018, Henderson et al. 2017). Each anchor has to find its
+ * positive among all positives of the batch, and, if they are given, all hard negatives. anchors (B,C), positives (B,C)
+ * and negatives (N,C) or NULL -> a scalar:
+ *
+ *     mean_b (log sum_k exp(s[b,k]) - s[b,b])        s[b,k] = scale similarity(anchors[b], candidates[k])
+ *
+ * The candidates are the positives, then the negatives. N is a multiple of B, and negatives b, B + b, ... belong to pair
+ * b. They are candidates of each anchor, of those in the group of b, too. A vector whose norm is below 1e-12 is divided
+ * by that instead, as in torch.nn.functional.normalize. The similarities (B,B+N) do not exist as a whole if there are
+ * many: see tg_linear_cross_entropy.
+ *
+ * Follows sentence-transformers' MultipleNegativesRankingLoss with directions ("query_to_doc",), and, if it is symmetric,
+ * ("query_to_doc", "doc_to_query") with partition_mode "per_direction". SHAPE unless B >= 1 and C >= 1; VALUE for groups
+ * that leave several pairs without any negative, because all are equal; STATE for a result without values. */
+TG_API tg_tensor *tg_contrastive_loss(tg_tape *tape, tg_tensor *anchors, tg_tensor *positives, tg_tensor *negatives,
+                                      const tg_contrastive_loss_config *config);
 
 /* word2vec's loss (Mikolov et al. 2013): the skip-gram model with negative sampling. centers (B) i32 are rows of
  * `table` (V,C), and targets (B,K) i32, K >= 1, rows of `contexts` (U,C) -> a scalar, or (B) with TG_REDUCTION_NONE:

@@ -1,4 +1,5 @@
-/* metrics: how many predictions of a classifier are right, added up over batches.
+/* metrics: how many predictions of a classifier are right, added up over batches; how good the results of a search are;
+ * and the correlation of two rankings.
  * Library: tapegrad_tools (pkg-config tapegrad_tools).
  *
  * ```c
@@ -11,7 +12,7 @@
  * tg_release(confusion);
  * ```
  *
- * The calls take logits (..,C) f32 or f64 and targets (..) i32 of any layout, as tg_cross_entropy does, and record
+ * The first two calls take logits (..,C) f32 or f64 and targets (..) i32 of any layout, as tg_cross_entropy does, and record
  * nothing. The prediction is the class with the largest logit, as by tg_argmax: on ties the first, and a NaN counts as
  * the largest.
  *
@@ -21,7 +22,7 @@
 #ifndef TAPEGRAD_METRICS_H
 #define TAPEGRAD_METRICS_H
 
-#include <tapegrad/tensor.h>
+#include <tapegrad/rows.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +51,33 @@ TG_API bool tg_accuracy_add(tg_accuracy *accuracy, const tg_tensor *logits, cons
  * (tg_expand); MEMORY. */
 TG_API bool tg_confusion_add(tg_tensor *matrix, const tg_tensor *logits, const tg_tensor *targets,
                              const tg_metric_config *config, tg_error *error);
+
+/* ---- rankings ---------------------------------------------------------------------------------------------------- */
+
+/* Sums over queries: divided by their number they are means. Begins as zeros. */
+typedef struct tg_ranking {
+    /* the number of queries */
+    int64_t count;
+    /* the shares of the relevant rows that were found: recall at k */
+    double recall;
+    /* 1 / r, where r is the place of the first relevant row, from 1 on, and 0 if none was found: mean reciprocal rank */
+    double reciprocal_rank;
+    /* the normalized discounted cumulative gain at k, for relevances of 0 and 1 (Jarvelin and Kekalainen 2002): the sum
+     * of 1 / log2(r + 1) over the places r of the relevant rows, divided by that of the best order */
+    double ndcg;
+} tg_ranking;
+
+/* Adds the metrics of one query, of which k results were found, the nearest first (tg_tensor_neighbors). Those of row -1
+ * are none. `relevant` has the rows that should have been found, each once. For a smaller k, such as recall at 1, give
+ * fewer of the results. The formulas are those of sentence-transformers' InformationRetrievalEvaluator. VALUE unless k
+ * and the number of relevant rows are 1 or more. */
+TG_API bool tg_ranking_add(tg_ranking *ranking, const tg_row_neighbor *results, int64_t k, const int64_t *relevant,
+                           int64_t relevant_count, tg_error *error);
+
+/* Returns Spearman's rank correlation of the values of two tensors of one shape, in [-1,1]: Pearson's correlation of
+ * their ranks, where equal values have the mean of their ranks: scipy.stats.spearmanr. NaN after an error: SHAPE for
+ * other shapes; VALUE for a NaN, and if all values of a tensor are equal, such as one value; MEMORY. */
+TG_API double tg_spearman(const tg_tensor *a, const tg_tensor *b, tg_error *error);
 
 #ifdef __cplusplus
 }

@@ -59,11 +59,19 @@ TG_API int64_t tg_tensor_rows_never_updated(const tg_tensor *x, int32_t *ids, in
  * after an error: RANGE for a row that does not exist, VALUE unless p > 0. */
 TG_API double tg_tensor_row_norm(const tg_tensor *x, int64_t row, double p, tg_error *error);
 
+/* How near two vectors are. */
+typedef enum tg_similarity {
+    /* the cosine of the angle between them, in [-1,1]; 0 if one of them is all zeros */
+    TG_SIMILARITY_COSINE,
+    /* their dot product */
+    TG_SIMILARITY_DOT
+} tg_similarity;
+
 typedef struct tg_row_neighbor {
-    /* the index of the neighbor */
+    /* the index of the neighbor, or -1: there are no more */
     int64_t row;
-    /* the cosine of the angle between the two rows, in [-1,1]; 0 if one of them is all zeros */
-    double cosine;
+    /* of the two vectors; for tg_tensor_row_neighbors their cosine */
+    double similarity;
 } tg_row_neighbor;
 
 /* Writes the `count` rows with the largest cosine to `row` to `neighbors`, nearest first; on ties the smaller index
@@ -74,6 +82,17 @@ typedef struct tg_row_neighbor {
  * count. */
 TG_API int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const uint8_t *among,
                                        tg_row_neighbor *neighbors, int64_t count, tg_error *error);
+
+/* Searches a table (V,C) for the `count` rows with the largest similarity to each of the queries (N,C), and writes them
+ * to `neighbors` (N,count), nearest first; on ties the smaller index comes first. Each row of the table is visited: the
+ * result is exact, up to the roundings of products in the dtype of the table, f32 or f64, which the queries have, too.
+ * `among` is optional and has one byte per row, as above. A vector with a NaN or an infinity has no neighbors and is no
+ * neighbor. If a query has fewer than `count`, the rest is row -1 with a similarity of -INFINITY. Takes one pass over
+ * the table for each 1,024 queries, on all threads, and no copy of a table that is contiguous. The bits do not depend on
+ * the number of threads. RANGE for a count that is negative or above V; VALUE for a similarity that does not exist;
+ * SHAPE; DTYPE; MEMORY. */
+TG_API bool tg_tensor_neighbors(const tg_tensor *table, const tg_tensor *queries, tg_similarity similarity,
+                                const uint8_t *among, int64_t count, tg_row_neighbor *neighbors, tg_error *error);
 
 /* ---- resizing ---------------------------------------------------------------------------------------------------- */
 

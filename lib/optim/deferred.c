@@ -130,6 +130,8 @@ void tg_deferred_flush(tg_deferred *d)
 {
     if (tg_deferred_is_behind(d)) {
         make_up_rows(d, NULL, 0, d->rows);
+        /* as in a new optimizer, so that a training that continues from here has the same bits */
+        d->next_row = 0;
         set_guard(d, NULL);
     }
 }

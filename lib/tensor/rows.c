@@ -10,6 +10,7 @@
 #include "math/doubles.h"
 #include "tensor/getter.h"
 #include "tensor/gradient.h"
+#include "tensor/neighbors.h"
 
 static int64_t rows_of(const tg_tensor *x)
 {
@@ -286,25 +287,41 @@ double tg_tensor_row_norm(const tg_tensor *x, int64_t row, double p, tg_error *e
     return tg_row_norm(x, row, p);
 }
 
-/* Returns the cosine of the angle between rows a and b; 0 if one of them is all zeros, NaN if one is not finite. Both
- * are divided by their largest absolute value before they are squared, to prevent overflow and underflow. */
-static double cosine(const tg_tensor *x, int64_t a, double a_largest, int64_t b)
+double tg_row_similarity(tg_similarity similarity, const tg_tensor *x, int64_t a, double a_largest, const tg_tensor *y,
+                         int64_t b)
 {
-    double product = 0, a_squares = 0, b_squares = 0, b_largest = tg_row_norm(x, b, (double)INFINITY);
+    double product = 0, a_squares = 0, b_squares = 0, b_largest = tg_row_norm(y, b, (double)INFINITY);
     if (!isfinite(a_largest) || !isfinite(b_largest)) {
         return (double)NAN;
     }
-    if (a_largest == 0 || b_largest == 0) {
+    if (similarity == TG_SIMILARITY_DOT) {
+        a_largest = b_largest = 1;
+    } else if (a_largest == 0 || b_largest == 0) {
         return 0;
     }
     int64_t width = width_of(x);
     for (int64_t c = 0; c < width; c++) {
-        double u = value_of(x, a * width + c) / a_largest, v = value_of(x, b * width + c) / b_largest;
+        double u = value_of(x, a * width + c) / a_largest, v = value_of(y, b * width + c) / b_largest;
         product += u * v;
         a_squares += u * u;
         b_squares += v * v;
     }
-    return fmax(-1, fmin(product / (sqrt(a_squares) * sqrt(b_squares)), 1));
+    return similarity == TG_SIMILARITY_DOT ? product : fmax(-1, fmin(product / (sqrt(a_squares) * sqrt(b_squares)), 1));
+}
+
+int64_t tg_neighbors_insert(tg_row_neighbor *list, int64_t found, int64_t count, tg_row_neighbor next)
+{
+    int64_t rank = found;
+    while (rank > 0 && (next.similarity > list[rank - 1].similarity ||
+                        (next.similarity == list[rank - 1].similarity && next.row < list[rank - 1].row))) {
+        rank--;
+    }
+    if (rank < count) {
+        found += found < count;
+        memmove(&list[rank + 1], &list[rank], (size_t)(found - rank - 1) * sizeof *list);
+        list[rank] = next;
+    }
+    return found;
 }
 
 int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const uint8_t *among, tg_row_neighbor *neighbors,
@@ -328,18 +345,9 @@ int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const uint8_t *
         if (other == row || (among && !among[other])) {
             continue;
         }
-        double near = cosine(x, row, largest, other);
-        if (isnan(near)) {
-            continue;
-        }
-        int64_t rank = found;
-        while (rank > 0 && near > neighbors[rank - 1].cosine) {
-            rank--;
-        }
-        if (rank < count) {
-            found += found < count;
-            memmove(&neighbors[rank + 1], &neighbors[rank], (size_t)(found - rank - 1) * sizeof *neighbors);
-            neighbors[rank] = (tg_row_neighbor){other, near};
+        double near = tg_row_similarity(TG_SIMILARITY_COSINE, x, row, largest, x, other);
+        if (!isnan(near)) {
+            found = tg_neighbors_insert(neighbors, found, count, (tg_row_neighbor){other, near});
         }
     }
     return found;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Goldens of the losses (tapegrad/losses.h) over torch's options, by torch 2.13.0. Writes losses.txt beside itself
-(golden_file.py). The first option is the reduction, in the order of tg_reduction."""
+"""Goldens of the losses (tapegrad/losses.h) over torch's options, by torch 2.13.0 and sentence-transformers 6.2.0. Writes
+losses.txt beside itself (golden_file.py). The first option is the reduction, in the order of tg_reduction."""
 import itertools
 import math
 import os
@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 
 import golden_file
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.util import cos_sim, dot_score
 
 warnings.simplefilter("ignore")
 torch.manual_seed(21)
@@ -171,11 +173,44 @@ def words(case):
          lambda c, w, t, u: skip_gram(c, w, t, u, "none"))
 
 
+def contrastive(columns, groups, scale, dot, symmetric):
+    """MultipleNegativesRankingLoss; with groups, which it does not have, its formula without the pairs of a group."""
+    similarity = dot_score if dot else cos_sim
+    if groups is None:
+        directions = ("query_to_doc", "doc_to_query") if symmetric else ("query_to_doc",)
+        loss = MultipleNegativesRankingLoss(None, scale, similarity, directions=directions,
+                                            partition_mode="per_direction" if symmetric else "joint")
+        return loss.compute_loss_from_embeddings(columns, None)
+    count = len(groups)
+    hidden = (groups[:, None] == groups[None]) & ~torch.eye(count, dtype=torch.bool)
+    scores = scale * similarity(columns[0], torch.cat(columns[1:]))
+    kept = torch.zeros(count, scores.shape[1] - count, dtype=torch.bool)
+    targets = torch.arange(count)
+    loss = F.cross_entropy(scores.masked_fill(torch.cat([hidden, kept], 1), -torch.inf), targets)
+    if symmetric:
+        scores = (scale * similarity(columns[1], columns[0])).masked_fill(hidden, -torch.inf)
+        loss = (loss + F.cross_entropy(scores, targets)) / 2
+    return loss
+
+
+def pairs(case):
+    groups = torch.tensor([3, 1, 3, -2, 1])
+    for more, has_groups, scale, dot, symmetric in itertools.product((0, 2), (0, 1), (20.0, 1.0, 0.05), (0, 1), (0, 1)):
+        # with two negatives for each pair, negative b of the second list belongs to pair b
+        inputs = [draw(5, 4), draw(5, 4)] + [draw(5 * more, 4)] * (more > 0) + [groups] * has_groups
+        case("contrastive", [0, scale, dot, symmetric, more, has_groups], inputs, lambda a, p, *rest: contrastive(
+            [a, p] + list(rest[0].split(5) if more else []), rest[-1] if has_groups else None, scale, dot, symmetric))
+    one = draw(1, 3)
+    case("contrastive", [0, 20.0, 0, 1, 0, 0], [one, draw(1, 3)], lambda a, p: contrastive([a, p], None, 20.0, 0, 1))
+    small = torch.cat([draw(2, 3) * 1e-13, torch.zeros(1, 3)])  # norms below 1e-12
+    case("contrastive", [0, 2.0, 0, 1, 0, 0], [small, draw(3, 3)], lambda a, p: contrastive([a, p], None, 2.0, 0, 1))
+
+
 def main():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "losses.txt"), "w") as out:
         def case(name, options, inputs, function, constants=()):
             golden_file.write(out, name, options, inputs, function, constants)
-        for family in (pointwise, binary, divergence, rows, classes, heads, words):
+        for family in (pointwise, binary, divergence, rows, classes, heads, words, pairs):
             family(case)
 
 

@@ -102,6 +102,18 @@ static tg_tensor *skip_gram(tg_tape *t, tg_tensor **in, const double *options)
     return tg_skip_gram_loss(t, in[0], in[1], in[2], in[3], (tg_reduction)options[0]);
 }
 
+static tg_tensor *contrastive(tg_tape *t, tg_tensor **in, const double *options)
+{
+    tg_contrastive_loss_config config = tg_contrastive_loss_config_default();
+    assert_true(config.scale == 20 && config.similarity == TG_SIMILARITY_COSINE && !config.is_symmetric);
+    config.scale = options[1];
+    config.similarity = (tg_similarity)options[2];
+    config.is_symmetric = options[3] != 0;
+    bool has_negatives = options[4] != 0;
+    config.groups = options[5] != 0 ? in[2 + has_negatives] : NULL;
+    return tg_contrastive_loss(t, in[0], in[1], has_negatives ? in[2] : NULL, &config);
+}
+
 static const golden_call calls[] = {
     {"mse", mse},
     {"l1", l1},
@@ -125,6 +137,7 @@ static const golden_call calls[] = {
     {"linear_cross_entropy", linear_cross_entropy},
     {"linear_cross_entropy_weight", linear_cross_entropy_weight},
     {"skip_gram", skip_gram},
+    {"contrastive", contrastive},
 };
 
 static void test_against_torch(void **state)
@@ -132,7 +145,7 @@ static void test_against_torch(void **state)
     (void)state;
     int cases =
         check_goldens_with_options(TG_TEST_GOLDENS "/losses.txt", calls, sizeof calls / sizeof *calls, 5e-13, 4e-6);
-    assert_int_equal(cases, 514);
+    assert_int_equal(cases, 564);
 }
 
 /* The largest distance of two tensors, by the largest value of the second. */
@@ -184,6 +197,58 @@ static void test_chunks(void **state)
     tg_run_free(run);
 }
 
+/* As many pairs as need chunks: the results are those of the plain chain of ops, in which the similarities of pairs of a
+ * group are -inf. */
+static void test_chunks_of_pairs(void **state)
+{
+    (void)state;
+    enum { PAIRS = 1500, NEGATIVES = 5 * PAIRS };
+    tg_run *run = tg_run_new(7);
+    tg_tape *t = tg_tape_new(run, NULL);
+    int32_t group[PAIRS];
+    for (int i = 0; i < PAIRS; i++) {
+        group[i] = i * i % 211;
+    }
+    tg_contrastive_loss_config config = tg_contrastive_loss_config_default();
+    config.similarity = TG_SIMILARITY_DOT;
+    config.scale = 1;
+    config.groups = tg_tensor_new_from(TG_I32, TG_SHAPE(PAIRS), group, NULL);
+    tg_tensor *x[2][3], *losses[2];
+    for (int i = 0; i < 2; i++) {
+        tg_rng_seed(tg_run_rng(run), 8);
+        for (int k = 0; k < 3; k++) {
+            x[i][k] = leaf(tg_tensor_new(TG_F32, TG_SHAPE(k < 2 ? PAIRS : NEGATIVES, 3), NULL));
+            assert_true(tg_tensor_fill_normal(x[i][k], tg_run_rng(run), 0, 1, NULL));
+        }
+        if (i == 0) {
+            losses[i] = tg_contrastive_loss(t, x[i][0], x[i][1], x[i][2], &config);
+        } else {
+            tg_tensor *scores = tg_linear(t, x[i][0], tg_cat(t, &x[i][1], 2, 0), NULL);
+            tg_tensor *mask = tg_tensor_new(TG_U8, TG_SHAPE(PAIRS, PAIRS + NEGATIVES), NULL);
+            uint8_t *hidden = tg_tensor_data_mut(mask);
+            for (int b = 0; b < PAIRS; b++) {
+                for (int k = 0; k < PAIRS; k++) {
+                    hidden[b * (PAIRS + NEGATIVES) + k] = b != k && group[b] == group[k];
+                }
+            }
+            tg_tensor *targets = tg_tensor_new_arange(TG_I32, 0, PAIRS, 1, NULL);
+            losses[i] = tg_cross_entropy(t, tg_masked_fill(t, scores, mask, -(double)INFINITY), targets, NULL);
+            tg_release(mask);
+            tg_release(targets);
+        }
+        assert_true(tg_backward(t, losses[i], NULL));
+    }
+    assert_true(distance(losses[0], losses[1]) < 1e-6);
+    for (int k = 0; k < 3; k++) {
+        assert_true(distance(tg_tensor_grad(x[0][k]), tg_tensor_grad(x[1][k])) < 1e-6);
+        tg_release(x[0][k]);
+        tg_release(x[1][k]);
+    }
+    tg_release(config.groups);
+    tg_tape_free(t);
+    tg_run_free(run);
+}
+
 /* The sum of a loss has the same bits for any number of threads. */
 static void test_threads_change_no_bits(void **state)
 {
@@ -230,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_torch),
         cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_chunks_of_pairs),
         cmocka_unit_test(test_threads_change_no_bits),
         cmocka_unit_test(test_kl_div_has_no_gradient_of_a_target_of_0),
     };

@@ -197,13 +197,27 @@ static void test_lookups(void **state)
     }
 }
 
-/* Trains a table in f32, and returns a copy of it. */
-static tg_tensor *train_copy(const deferred_method *m, int threads)
+/* Trains a table in f32, and returns a copy of it. With `resumes` another training continues halfway, from a file. */
+static tg_tensor *train_copy(const deferred_method *m, int threads, bool resumes)
 {
     uint64_t sequence = 3;
     assert_true(tg_set_threads(threads, NULL));
     training t = training_make(TG_F32, 20000, m->make, &m->deferred);
     for (int64_t step = 0; step < 20; step++) {
+        if (step == 10) {
+            assert_true(tg_optim_flush(t.optim));
+        }
+        if (step == 10 && resumes) {
+            const tg_checkpoint_part parts[] = {tg_checkpoint_params("params", t.params),
+                                                tg_checkpoint_optim("optim", t.optim)};
+            assert_true(tg_checkpoint_save(PATH, parts, 2, NULL));
+            training_free(&t);
+            t = training_make(TG_F32, 20000, m->make, &m->deferred);
+            const tg_checkpoint_part again[] = {tg_checkpoint_params("params", t.params),
+                                                tg_checkpoint_optim("optim", t.optim)};
+            assert_true(tg_checkpoint_load(PATH, again, 2, NULL));
+            remove(PATH);
+        }
         make_step(&t, step, false, &sequence);
     }
     assert_true(tg_optim_flush(t.optim));
@@ -212,7 +226,7 @@ static tg_tensor *train_copy(const deferred_method *m, int threads)
     return copy;
 }
 
-/* The bits depend neither on the number of threads nor on the level of the processor. */
+/* The bits depend neither on the number of threads, nor on the level of the processor, nor on a pause after a flush. */
 static void test_threads_and_levels(void **state)
 {
     (void)state;
@@ -222,10 +236,10 @@ static void test_threads_and_levels(void **state)
     list_deferred_methods(methods);
     for (int i = 0; i < DEFERRED_METHODS; i++) {
         assert_true(tg_set_cpu_level(TG_CPU_BASELINE, NULL));
-        tg_tensor *expected = train_copy(&methods[i], 1);
+        tg_tensor *expected = train_copy(&methods[i], 1, false);
         for (int level = TG_CPU_BASELINE; level <= TG_CPU_AVX512; level++) {
             if (tg_set_cpu_level((tg_cpu_level)level, NULL)) {
-                tg_tensor *copy = train_copy(&methods[i], 3);
+                tg_tensor *copy = train_copy(&methods[i], 3, level == TG_CPU_BASELINE);
                 assert_memory_equal(tg_tensor_data(copy), tg_tensor_data(expected),
                                     20000 * TABLE_WIDTH * sizeof(float));
                 tg_release(copy);

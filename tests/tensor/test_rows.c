@@ -185,12 +185,12 @@ static void test_neighbors(void **state)
     tg_row_neighbor near[5];
     assert_int_equal(tg_tensor_row_neighbors(table, 0, NULL, near, 5, &error), 3);
     assert_int_equal(near[0].row, 3);
-    assert_float_equal(near[0].cosine, (2 + 9) / (sqrt(5) * sqrt(4 + 20.25)), 1e-15);
+    assert_float_equal(near[0].similarity, (2 + 9) / (sqrt(5) * sqrt(4 + 20.25)), 1e-15);
     assert_int_equal(near[1].row, 1);
-    assert_float_equal(near[1].cosine, 5 / (sqrt(5) * 5), 1e-15);
+    assert_float_equal(near[1].similarity, 5 / (sqrt(5) * 5), 1e-15);
     /* all zeros: no angle */
     assert_int_equal(near[2].row, 2);
-    assert_true(near[2].cosine == 0);
+    assert_true(near[2].similarity == 0);
     near[1].row = -7;
     /* no more than asked for */
     assert_int_equal(tg_tensor_row_neighbors(table, 0, NULL, near, 1, &error), 1);
@@ -221,11 +221,11 @@ static void test_neighbors(void **state)
         tensor_f64(TG_SHAPE(6, 2), (double[]){1, 1, INFINITY, 0, 3e200, 3e200, -1e-200, 0, NAN, 1, -7, -7});
     assert_int_equal(tg_tensor_row_neighbors(odd, 0, NULL, near, 5, &error), 3);
     assert_int_equal(near[0].row, 2);
-    assert_true(near[0].cosine <= 1 && near[0].cosine > 1 - 1e-15);
+    assert_true(near[0].similarity <= 1 && near[0].similarity > 1 - 1e-15);
     assert_int_equal(near[1].row, 3);
-    assert_float_equal(near[1].cosine, -sqrt(0.5), 1e-15);
+    assert_float_equal(near[1].similarity, -sqrt(0.5), 1e-15);
     assert_int_equal(near[2].row, 5);
-    assert_true(near[2].cosine >= -1 && near[2].cosine < -1 + 1e-15);
+    assert_true(near[2].similarity >= -1 && near[2].similarity < -1 + 1e-15);
     assert_int_equal(tg_tensor_row_neighbors(odd, 1, NULL, near, 5, &error), 0);
     tg_release(odd);
     /* all equally near: by index */

@@ -10,6 +10,7 @@
 typedef struct tg_cross_entropy_attributes {
     tg_cross_entropy_config config;
     bool from_log_probabilities; /* nll_loss: L_s is 0, and so is its gradient */
+    bool has_groups;             /* linear_cross_entropy: the input behind the weight (V,C) are groups */
 } tg_cross_entropy_attributes;
 
 /* The values that forward saves for backward. */
@@ -27,6 +28,11 @@ bool tg_check_targets(tg_op_call *call, int64_t classes, int32_t ignored, const 
 
 /* Checks the options and, if it exists, the weight of the classes, the input of this number. */
 bool tg_check_cross_entropy(tg_op_call *call, const tg_cross_entropy_config *config, int64_t classes, int weight);
+
+/* tg_linear_cross_entropy, where row s has no logit k != s if groups[k] = groups[s]. The target of row s is s, and the
+ * groups (S) are i32. */
+tg_tensor *tg_linear_cross_entropy_of_groups(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *targets,
+                                             tg_tensor *groups);
 
 /* The op for targets that are probabilities. Its attributes begin with a tg_cross_entropy_config. */
 extern const tg_op tg_cross_entropy_probabilities_op;

@@ -23,7 +23,7 @@
 TG_DECLARE_WIDE_KERNEL(tg_linear_cross_entropy_forward);
 TG_DECLARE_WIDE_KERNEL(tg_linear_cross_entropy_backward);
 
-enum { X, TARGETS, WEIGHT, CLASS_WEIGHT }; /* the inputs */
+enum { X, TARGETS, WEIGHT, CLASS_WEIGHT, GROUPS = CLASS_WEIGHT }; /* the inputs; there are no groups with weights */
 
 /* The rows of a chunk: with fewer than 64, the products would read W more often than it pays. */
 static int64_t chunk_rows(int64_t rows, int64_t classes)
@@ -44,6 +44,7 @@ typedef struct chunk {
     const real *x;
     const void *weight;
     int weight_dtype;
+    const int32_t *groups; /* or NULL */
     int64_t in, rows, step, begin, end;
     bool kept; /* the logits are a single chunk, which forward keeps */
     real *logits;
@@ -64,7 +65,9 @@ static chunk chunk_of(const tg_op_call *call)
                                           .saved = call->saved,
                                           .classes = weight->shape[0],
                                           .attributes = *(const tg_cross_entropy_attributes *)call->attributes};
-    if (call->input_count > CLASS_WEIGHT) {
+    if (c.loss_rows.attributes.has_groups) {
+        c.groups = tg_values(call->inputs[GROUPS]);
+    } else if (call->input_count > CLASS_WEIGHT) {
         c.loss_rows.weight = tg_values(call->inputs[CLASS_WEIGHT]);
         c.loss_rows.weight_sum = row_sum(c.loss_rows.weight, c.loss_rows.classes);
     }
@@ -78,11 +81,28 @@ static void begin_chunk(chunk *c, int64_t begin)
     c->end = begin + c->step < c->rows ? begin + c->step : c->rows;
 }
 
-static void compute_logits(const chunk *c)
+/* Removes the logits of other rows of a row's group. */
+static void hide_groups(void *context, int64_t begin, int64_t end)
+{
+    const chunk *c = context;
+    for (int64_t row = begin; row < end; row++) {
+        real *logits = c->logits + row * c->loss_rows.classes, own = logits[c->begin + row];
+        int32_t group = c->groups[c->begin + row];
+        for (int64_t k = 0; k < c->rows; k++) {
+            logits[k] = c->groups[k] == group ? -(real)INFINITY : logits[k];
+        }
+        logits[c->begin + row] = own;
+    }
+}
+
+static void compute_logits(chunk *c)
 {
     int64_t V = c->loss_rows.classes;
     tg_gemm logits = {c->end - c->begin, V, c->in, .b_layout = TG_TRANSPOSED, .lda = c->in, .ldb = c->in, .ldc = V};
     gemm_by(&logits, c->x + c->begin * c->in, c->weight_dtype, c->weight, c->logits);
+    if (c->groups) {
+        tg_parallel_for(c->end - c->begin, 1 + TG_GRAIN / (c->rows + 1), hide_groups, c);
+    }
 }
 
 static void for_rows(chunk *c, void (*run)(void *loss_rows, int64_t begin, int64_t end))
@@ -158,7 +178,7 @@ static bool linear_cross_entropy_shape(tg_op_call *call)
     }
     size_t size = tg_size_of(tg_dtype_of(x));
     bool kept = step == targets->count;
-    return tg_check_cross_entropy(call, &a->config, V, CLASS_WEIGHT) &&
+    return tg_check_cross_entropy(call, &a->config, V, a->has_groups ? call->input_count : CLASS_WEIGHT) &&
            tg_check_targets(call, V, a->config.ignore_index, "the weight", weight) &&
            tg_op_output(call, 0, tg_dtype_of(x), a->config.reduction == TG_REDUCTION_NONE ? rows : TG_SCALAR) &&
            tg_op_save(call, 1, sizeof(tg_cross_entropy_saved)) &&
@@ -186,6 +206,14 @@ tg_tensor *tg_linear_cross_entropy(tg_tape *t, tg_tensor *x, tg_tensor *weight, 
     tg_cross_entropy_attributes a = {.config = config ? *config : tg_cross_entropy_config_default()};
     tg_tensor *inputs[] = {x, targets, weight, a.config.weight};
     return tg_apply(t, op, inputs, a.config.weight ? 4 : 3, &a, sizeof a, NULL);
+}
+
+tg_tensor *tg_linear_cross_entropy_of_groups(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *targets,
+                                             tg_tensor *groups)
+{
+    tg_cross_entropy_attributes a = {.config = tg_cross_entropy_config_default(), .has_groups = groups};
+    tg_tensor *inputs[] = {x, targets, weight, groups};
+    return tg_apply(t, &linear_cross_entropy_op, inputs, groups ? 4 : 3, &a, sizeof a, NULL);
 }
 
 #endif

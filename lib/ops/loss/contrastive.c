@@ -1,0 +1,120 @@
+/* contrastive: InfoNCE is the cross-entropy of a head whose weight are the candidates (linear_cross_entropy.c), where the
+ * target of anchor b is candidate b. So its similarities exist in chunks, as the logits of a large vocabulary do.
+ */
+#include <float.h>
+#include <math.h>
+
+#include "ops/loss/cross_entropy.h"
+
+static const char call[] = "contrastive_loss", mark[] = "tg_contrastive_loss_config_default";
+
+tg_contrastive_loss_config tg_contrastive_loss_config_default(void)
+{
+    return (tg_contrastive_loss_config){.mark = mark, .scale = 20};
+}
+
+/* ---- checks ---- */
+
+static bool check_vectors(tg_tape *t, const tg_tensor *anchors, const tg_tensor *positives, const tg_tensor *negatives)
+{
+    const tg_tensor *inputs[] = {anchors, positives, negatives};
+    static const char *const names[] = {"anchors", "positives", "negatives"};
+    for (int i = 0; i < (negatives ? 3 : 2); i++) {
+        if (!tg_tape_expect_input(t, call, names[i], inputs[i])) {
+            return false;
+        }
+        if (!tg_dtype_is_float(inputs[i]->dtype) || inputs[i]->dtype != anchors->dtype) {
+            return tg_tape_fail(t, TG_ERROR_DTYPE, call,
+                                "argument '%s' is %s; all must be f32, or all f64 (tg_cast converts)", names[i],
+                                tg_dtype_name(tg_dtype_of(inputs[i])));
+        }
+    }
+    char a[TG_SHAPE_TEXT], p[TG_SHAPE_TEXT], n[TG_SHAPE_TEXT];
+    bool fit = anchors->rank == 2 && anchors->count > 0 && tg_same_shape(anchors, positives);
+    if (fit && negatives) {
+        fit = negatives->rank == 2 && negatives->shape[0] % anchors->shape[0] == 0 &&
+              negatives->shape[1] == anchors->shape[1];
+    }
+    return fit ||
+           tg_tape_fail(t, TG_ERROR_SHAPE, call, "anchors %s, positives %s%s%s; they must be (B,C)%s, B and C >= 1",
+                        tg_shape_format(tg_shape_of(anchors), a), tg_shape_format(tg_shape_of(positives), p),
+                        negatives ? " and negatives " : "", negatives ? tg_shape_format(tg_shape_of(negatives), n) : "",
+                        negatives ? ", (B,C) and (N,C), N a multiple of B" : " and (B,C)");
+}
+
+static bool check_groups(tg_tape *t, const tg_tensor *groups, int64_t pairs, bool has_negatives)
+{
+    char text[TG_SHAPE_TEXT];
+    if (!tg_tape_expect_values(t, call, "groups", groups)) {
+        return false;
+    }
+    if (groups->dtype != TG_I32 || groups->rank != 1 || groups->count != pairs) {
+        return tg_tape_fail(t, groups->dtype != TG_I32 ? TG_ERROR_DTYPE : TG_ERROR_SHAPE, call,
+                            "the groups are %s %s; for %lld pairs they must be i32 (B)",
+                            tg_dtype_name(tg_dtype_of(groups)), tg_shape_format(tg_shape_of(groups), text),
+                            (long long)pairs);
+    }
+    int64_t equal = 1;
+    while (equal < pairs && tg_value_at(groups, equal) == tg_value_at(groups, 0)) {
+        equal++;
+    }
+    return has_negatives || pairs == 1 || equal < pairs ||
+           tg_tape_fail(t, TG_ERROR_VALUE, call, "all %lld pairs are in group %.0f; none of them has a negative",
+                        (long long)pairs, tg_value_at(groups, 0));
+}
+
+static bool check_options(tg_tape *t, const tg_contrastive_loss_config *config)
+{
+    if (!(config->scale > 0 && config->scale <= DBL_MAX)) {
+        return tg_tape_fail(t, TG_ERROR_VALUE, call, "scale %g; it must be finite and above 0", config->scale);
+    }
+    return (unsigned)config->similarity <= TG_SIMILARITY_DOT ||
+           tg_tape_fail(t, TG_ERROR_VALUE, call, "similarity %d does not exist; it must be 0 (cosine) or 1 (dot)",
+                        (int)config->similarity);
+}
+
+/* ---- the loss ---- */
+
+/* Returns scale x, for the cosine divided by the norms of its rows. */
+static tg_tensor *prepare(tg_tape *t, tg_tensor *x, double scale, tg_similarity similarity)
+{
+    if (similarity == TG_SIMILARITY_COSINE) {
+        tg_tensor *norm = tg_clamp(t, tg_norm(t, x, 2, TG_AXES(-1), TG_KEEP_AXES), 1e-12, (double)INFINITY);
+        return tg_div(t, x, scale == 1 ? norm : tg_div_scalar(t, norm, scale));
+    }
+    return scale == 1 ? x : tg_mul_scalar(t, x, scale);
+}
+
+static tg_tensor *new_targets(tg_tape *t, int64_t pairs)
+{
+    tg_tensor *targets = tg_tape_new_tensor(t, call, TG_I32, TG_SHAPE(pairs));
+    for (int64_t b = 0; targets && b < pairs; b++) {
+        ((int32_t *)tg_values(targets))[b] = (int32_t)b;
+    }
+    return targets;
+}
+
+tg_tensor *tg_contrastive_loss(tg_tape *t, tg_tensor *anchors, tg_tensor *positives, tg_tensor *negatives,
+                               const tg_contrastive_loss_config *given)
+{
+    tg_contrastive_loss_config c = given ? *given : tg_contrastive_loss_config_default();
+    if (!tg_tape_expect_config(t, call, given, mark) || !check_vectors(t, anchors, positives, negatives) ||
+        !check_options(t, &c) ||
+        (c.groups && !check_groups(t, c.groups, anchors->shape[0], negatives && negatives->count > 0))) {
+        return NULL;
+    }
+    tg_tape_point point;
+    tg_tape_save_point(t, false, &point);
+    tg_tensor *targets = new_targets(t, anchors->shape[0]), *groups = c.groups ? tg_contiguous(t, c.groups) : NULL;
+    tg_tensor *x = prepare(t, anchors, c.scale, c.similarity), *positive = prepare(t, positives, 1, c.similarity);
+    tg_tensor *candidates = positive;
+    if (negatives) {
+        candidates = tg_cat(t, (tg_tensor *[]){positive, prepare(t, negatives, 1, c.similarity)}, 2, 0);
+    }
+    tg_tensor *loss = tg_linear_cross_entropy_of_groups(t, x, candidates, targets, groups);
+    if (c.is_symmetric) {
+        tg_tensor *reverse = tg_linear_cross_entropy_of_groups(t, positive, x, targets, groups);
+        loss = tg_mul_scalar(t, tg_add(t, loss, reverse), 0.5);
+    }
+    return tg_tape_end(t, &point, loss);
+}
