@@ -22,6 +22,7 @@
 #include <tapegrad/optim.h>
 #include <tapegrad/io.h>
 #include <tapegrad/checkpoint.h>
+#include <tapegrad/row_file.h>
 #include <tapegrad/nn.h>
 #include <tapegrad/lora.h>
 #include <tapegrad/sequence.h>

@@ -194,7 +194,15 @@ TG_API tg_optim *tg_sparse_adam_new(tg_params *params, const tg_sparse_adam_conf
  *     s = s + g^2
  *     x = x - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
  *
- * Without weight decay a step visits only the listed rows of a gradient by rows: the others would not change. */
+ * Without weight decay a step visits only the listed rows of a gradient by rows: the others would not change.
+ *
+ * With by_rows it is row-wise Adagrad, FBGEMM's EXACT_ROWWISE_ADAGRAD. A row of C values, one index on axis 0, has one
+ * s, so the state of a table (V,C) is a tensor (V):
+ *
+ *     s = s + sum of g^2 over the row / C
+ *
+ * As in FBGEMM, weight decay then moves only the rows with a gradient. For a table that does not fit into memory see
+ * tapegrad/row_file.h. */
 typedef struct tg_adagrad_config {
     /* private: tg_adagrad_config_default() sets it */
     tg_config_mark mark;
@@ -206,8 +214,10 @@ typedef struct tg_adagrad_config {
     double weight_decay;
     /* the initial value of s, >= 0; default 0 */
     double initial_accumulator;
-    /* >= 0; default 1e-10 */
+    /* >= 0; default 1e-10. FBGEMM's is 1e-8 */
     double eps;
+    /* whether each row has one s; default false */
+    bool by_rows;
 } tg_adagrad_config;
 
 TG_API tg_adagrad_config tg_adagrad_config_default(void);

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "system/system.h"
 
 /* The most bytes of one read or write: macOS refuses more than INT_MAX. */
 #define MOST_BYTES ((size_t)1 << 30)
@@ -43,13 +42,13 @@ static const char *other_kind(tg_path_kind kind)
 
 /* ---- reading ---- */
 
-bool tg_file_open(tg_file *file, const char *call, const char *path, tg_error *error)
+bool tg_file_open_as(tg_file *file, const char *call, const char *path, tg_open_how how, tg_error *error)
 {
     *file = (tg_file){call, path, -1, 0, NULL};
     if (!check_path(call, path, error)) {
         return false;
     }
-    file->descriptor = tg_system_open(path, TG_OPEN_READ);
+    file->descriptor = tg_system_open(path, how);
     tg_path_status status = {TG_PATH_NONE, 0, 0};
     if (file->descriptor >= 0) {
         status = tg_system_status_of(file->descriptor);
@@ -66,6 +65,11 @@ bool tg_file_open(tg_file *file, const char *call, const char *path, tg_error *e
     }
     file->size = status.size;
     return true;
+}
+
+bool tg_file_open(tg_file *file, const char *call, const char *path, tg_error *error)
+{
+    return tg_file_open_as(file, call, path, TG_OPEN_READ, error);
 }
 
 void tg_file_close(tg_file *file)

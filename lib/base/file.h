@@ -5,11 +5,16 @@
 
 #include <tapegrad/extend.h>
 
+#include "system/system.h"
+
 /* Returns the first `length` bytes of a path followed by a name, for tg_free; NULL when memory is exhausted. */
 char *tg_path_join(const char *folder, size_t length, const char *name);
 
 /* tg_file_open for a file whose contents are in memory. Messages have `name` instead of a path. */
 void tg_file_open_bytes(tg_file *file, const char *call, const char *name, const char *bytes, uint64_t size);
+
+/* tg_file_open for a file that is opened in this way. */
+bool tg_file_open_as(tg_file *file, const char *call, const char *path, tg_open_how how, tg_error *error);
 
 /* Begins to write to `bytes`, which have the capacity of all that will be written. Needs no commit. */
 void tg_file_writer_begin_bytes(tg_file_writer *writer, const char *call, char *bytes);

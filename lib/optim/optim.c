@@ -30,6 +30,7 @@ static tg_tensor *new_state(const tg_optim *optim, const tg_tensor *parameter)
 {
     tg_dtype dtype = tg_dtype_of(parameter);
     tg_shape shape = tg_shape_of(parameter);
+    shape.rank = optim->method->states_by_rows && shape.rank > 1 ? 1 : shape.rank;
     /* If other rows than those of gradients are never visited, memory is taken for these alone, and for a frozen
      * parameter for none. Otherwise all is used sooner or later, and steps should not wait for the system's pages. */
     bool is_taken_late = optim->method->unlisted == TG_UNLISTED_SKIP || !tg_tensor_requires_grad(parameter);
@@ -123,7 +124,8 @@ tg_optim *tg_optim_new(tg_params *params, const tg_optim_method *method, const t
 
 bool tg_slot_is_behind(const tg_optim *optim, const tg_slot *slot)
 {
-    return optim->states > 0 && slot->state[0] && !tg_same_shape(slot->state[0], slot->tensor);
+    return optim->states > 0 && slot->state[0] && slot->tensor->rank > 0 &&
+           slot->state[0]->shape[0] != slot->tensor->shape[0];
 }
 
 bool tg_optim_is_complete(tg_optim *optim, const char *call, tg_error *error)

@@ -26,11 +26,12 @@ typedef struct tg_optim_factors {
     double lr, weight_decay;
     /* set by the method's prepare or redirect, if it has one and uses them */
     double step_size, decay_factor, root_correction, gradient_factor;
+    int64_t width; /* the number of values of a row */
 } tg_optim_factors;
 
 /* Updates `count` values of theta from the gradient, and the state arrays. All arrays have the kernel's dtype and do
- * not overlap. Each value is computed independently, so an array may be cut
- * anywhere: the bits are the same. */
+ * not overlap. Each value, or with state by rows each row, is computed independently, so an array may be cut between
+ * them: the bits are the same. */
 typedef void tg_optim_kernel(const tg_optim_factors *factors, void *theta, const void *gradient, void *const *state,
                              int64_t count);
 
@@ -51,6 +52,7 @@ struct tg_slot;
 typedef struct tg_optim_method {
     const char *name;
     const char *states[TG_OPTIM_STATES]; /* torch's names of the state tensors */
+    bool states_by_rows;                 /* whether these have one value per row, an index on axis 0 */
     /* changes the factors of a parameter for its step number `step`, counted from 1; may be NULL */
     void (*prepare)(tg_optim_factors *factors, int64_t step);
     tg_optim_kernel *update_f32[TG_LEVELS], *update_f64[TG_LEVELS];

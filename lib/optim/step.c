@@ -28,8 +28,8 @@ typedef struct sweep {
     tg_optim_factors factors;
     size_t size; /* the size of a value in bytes */
     char *theta, *state[TG_OPTIM_STATES];
-    const char *gradient; /* the values of the dense gradient, or of the listed rows */
-    int64_t width;
+    const char *gradient;     /* the values of the dense gradient, or of the listed rows */
+    int64_t width, per_state; /* the number of values of a row, and of those that share one value of each state */
     const int32_t *ids, *slot;
     const uint8_t *frozen; /* one byte per row; NULL: no row is frozen */
 } sweep;
@@ -37,9 +37,9 @@ typedef struct sweep {
 static void update(const sweep *s, int64_t position, const void *gradient, int64_t count)
 {
     void *state[TG_OPTIM_STATES];
-    size_t bytes = (size_t)position * s->size;
+    size_t bytes = (size_t)position * s->size, state_bytes = (size_t)(position / s->per_state) * s->size;
     for (int k = 0; k < TG_OPTIM_STATES; k++) {
-        state[k] = s->state[k] ? s->state[k] + bytes : NULL;
+        state[k] = s->state[k] ? s->state[k] + state_bytes : NULL;
     }
     s->kernel(&s->factors, s->theta + bytes, gradient, state, count);
 }
@@ -56,7 +56,7 @@ static void update_dense_rows(void *context, int64_t begin, int64_t end)
     const sweep *s = context;
     int64_t from = begin;
     for (int64_t row = begin; row <= end; row++) {
-        if (row == end || s->frozen[row]) {
+        if (row == end || (s->frozen && s->frozen[row])) {
             update_dense(context, from * s->width, row * s->width);
             from = row + 1;
         }
@@ -104,11 +104,10 @@ static void update_all_rows(void *context, int64_t begin, int64_t end)
 static void sweep_dense(sweep *s, const tg_tensor *x, const void *gradient)
 {
     s->gradient = gradient;
-    if (!tg_has_frozen_rows(x)) {
+    if (!s->frozen && s->per_state == 1) {
         tg_parallel_for(x->count, TG_GRAIN, update_dense, s);
         return;
     }
-    s->width = x->count / x->shape[0];
     tg_parallel_for(x->shape[0], 1 + TG_GRAIN / (s->width + 1), update_dense_rows, s);
 }
 
@@ -116,7 +115,6 @@ static void sweep_rows(sweep *s, const tg_tensor *x, bool listed_only)
 {
     const tg_gradient *gradient = x->gradient;
     s->gradient = gradient->values;
-    s->width = x->shape[1];
     s->ids = gradient->ids;
     s->slot = gradient->slot;
     tg_parallel_for(listed_only ? gradient->count : x->shape[0], 1 + TG_GRAIN / (s->width + 1),
@@ -156,7 +154,10 @@ static void step_slot(tg_optim *optim, tg_slot *slot)
         s.state[k] = tg_values(slot->state[k]);
     }
     s.frozen = tg_has_frozen_rows(x) ? x->rows->frozen : NULL;
-    s.factors = (tg_optim_factors){.config = &optim->config, .lr = g->lr, .weight_decay = g->weight_decay};
+    s.width = x->rank > 0 && x->shape[0] > 0 ? x->count / x->shape[0] : x->count;
+    s.per_state = optim->method->states_by_rows && s.width > 0 ? s.width : 1;
+    s.factors =
+        (tg_optim_factors){.config = &optim->config, .lr = g->lr, .weight_decay = g->weight_decay, .width = s.width};
     slot->steps++;
     if (optim->method->prepare) {
         optim->method->prepare(&s.factors, slot->steps);

@@ -1,4 +1,5 @@
-/* linux: what no other system has: huge pages on request, and a list of the processors that a process may run on. */
+/* linux: what not all other systems have: huge pages on request, a list of the processors that a process may run on,
+ * and reads that a process announces. */
 #if defined __linux__
 #define _GNU_SOURCE /* sched_getaffinity, madvise */
 #endif
@@ -7,9 +8,15 @@
 
 #if defined __linux__
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+void tg_system_will_read(int file, size_t length, uint64_t offset)
+{
+    (void)posix_fadvise(file, (off_t)offset, (off_t)length, POSIX_FADV_WILLNEED);
+}
 
 int tg_system_processors(void)
 {

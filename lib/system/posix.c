@@ -94,6 +94,7 @@ int tg_system_open(const char *path, tg_open_how how)
 {
     static const int flags[] = {[TG_OPEN_READ] = O_RDONLY | O_NONBLOCK,
                                 [TG_OPEN_WRITE] = O_WRONLY,
+                                [TG_OPEN_UPDATE] = O_RDWR | O_NONBLOCK,
                                 [TG_OPEN_NEW] = O_WRONLY | O_CREAT | O_EXCL,
                                 [TG_OPEN_APPEND] = O_WRONLY | O_CREAT | O_EXCL | O_APPEND,
                                 [TG_OPEN_LOCK] = O_RDWR | O_CREAT};
@@ -119,6 +120,11 @@ int64_t tg_system_read_at(int file, void *bytes, size_t length, uint64_t offset)
 int64_t tg_system_write(int file, const void *bytes, size_t length)
 {
     return write(file, bytes, length);
+}
+
+int64_t tg_system_write_at(int file, const void *bytes, size_t length, uint64_t offset)
+{
+    return pwrite(file, bytes, length, (off_t)offset);
 }
 
 bool tg_system_seek(int file, uint64_t offset)
@@ -185,6 +191,11 @@ int tg_system_processors(void)
     count = sysconf(_SC_NPROCESSORS_ONLN);
 #endif
     return count < 1 ? 1 : count > INT16_MAX ? INT16_MAX : (int)count;
+}
+
+void tg_system_will_read(int file, size_t length, uint64_t offset)
+{
+    (void)file, (void)length, (void)offset;
 }
 
 void tg_system_ask_for_huge_pages(char *block, size_t bytes)

@@ -54,6 +54,7 @@ bool tg_system_sync_folder(const char *folder);
 typedef enum tg_open_how {
     TG_OPEN_READ,   /* never waits for the writer of a pipe */
     TG_OPEN_WRITE,  /* a file that exists */
+    TG_OPEN_UPDATE, /* a file that exists, to read and to write it */
     TG_OPEN_NEW,    /* writes; EEXIST if the path exists */
     TG_OPEN_APPEND, /* as TG_OPEN_NEW, and always writes at the end */
     TG_OPEN_LOCK    /* a file for tg_system_lock, which is created if it does not exist */
@@ -67,6 +68,11 @@ tg_path_status tg_system_status_of(int file);
 /* Read and write up to `length` bytes. Return their number, 0 at the end, and -1 after an error. */
 int64_t tg_system_read_at(int file, void *bytes, size_t length, uint64_t offset);
 int64_t tg_system_write(int file, const void *bytes, size_t length);
+int64_t tg_system_write_at(int file, const void *bytes, size_t length, uint64_t offset);
+
+/* Tells the system what the program will read soon, so that the disk can read several parts of a file at a time. A
+ * refusal is no error. */
+void tg_system_will_read(int file, size_t length, uint64_t offset);
 
 bool tg_system_seek(int file, uint64_t offset);
 bool tg_system_set_size(int file, uint64_t size);

@@ -212,16 +212,15 @@ static HANDLE handle_of(int file)
 
 int tg_system_open(const char *path, tg_open_how how)
 {
-    static const DWORD access[] = {[TG_OPEN_READ] = GENERIC_READ,
-                                   [TG_OPEN_WRITE] = GENERIC_WRITE,
-                                   [TG_OPEN_NEW] = GENERIC_WRITE,
-                                   [TG_OPEN_APPEND] = GENERIC_WRITE,
-                                   [TG_OPEN_LOCK] = GENERIC_READ | GENERIC_WRITE},
-                       creation[] = {[TG_OPEN_READ] = OPEN_EXISTING,
-                                     [TG_OPEN_WRITE] = OPEN_EXISTING,
-                                     [TG_OPEN_NEW] = CREATE_NEW,
-                                     [TG_OPEN_APPEND] = CREATE_NEW,
-                                     [TG_OPEN_LOCK] = OPEN_ALWAYS};
+    static const DWORD
+        access[] = {[TG_OPEN_READ] = GENERIC_READ,
+                    [TG_OPEN_WRITE] = GENERIC_WRITE,
+                    [TG_OPEN_UPDATE] = GENERIC_READ | GENERIC_WRITE,
+                    [TG_OPEN_NEW] = GENERIC_WRITE,
+                    [TG_OPEN_APPEND] = GENERIC_WRITE,
+                    [TG_OPEN_LOCK] = GENERIC_READ | GENERIC_WRITE},
+        creation[] = {[TG_OPEN_READ] = OPEN_EXISTING, [TG_OPEN_WRITE] = OPEN_EXISTING, [TG_OPEN_UPDATE] = OPEN_EXISTING,
+                      [TG_OPEN_NEW] = CREATE_NEW,     [TG_OPEN_APPEND] = CREATE_NEW,   [TG_OPEN_LOCK] = OPEN_ALWAYS};
     wchar_t wide[MOST];
     if (!widen(path, wide)) {
         return -1;
@@ -273,6 +272,13 @@ int64_t tg_system_read_at(int file, void *bytes, size_t length, uint64_t offset)
 int64_t tg_system_write(int file, const void *bytes, size_t length)
 {
     return _write(file, bytes, (unsigned)length);
+}
+
+int64_t tg_system_write_at(int file, const void *bytes, size_t length, uint64_t offset)
+{
+    OVERLAPPED at = {.Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32)};
+    DWORD count = 0;
+    return WriteFile(handle_of(file), bytes, (DWORD)length, &count, &at) ? (int64_t)count : fail();
 }
 
 bool tg_system_seek(int file, uint64_t offset)
@@ -340,6 +346,11 @@ int tg_system_processors(void)
 void tg_system_after_fork(void (*forget)(void))
 {
     (void)forget;
+}
+
+void tg_system_will_read(int file, size_t length, uint64_t offset)
+{
+    (void)file, (void)length, (void)offset;
 }
 
 void tg_system_ask_for_huge_pages(char *block, size_t bytes)

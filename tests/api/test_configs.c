@@ -382,6 +382,16 @@ USE(checkpoint_folder)
     assert_int_equal(remove(checkpoints) == 0, is_open);
 }
 
+USE(row_file)
+{
+    tg_error_clear(&w->error);
+    remove("test_configs.rows");
+    tg_row_file *file = tg_row_file_new("test_configs.rows", 2, 3, GIVEN(row_file), &w->error);
+    bool is_new = file;
+    tg_row_file_free(file);
+    assert_int_equal(remove("test_configs.rows") == 0, is_new);
+}
+
 USE(csv)
 {
     tg_error_clear(&w->error);
@@ -451,7 +461,7 @@ typedef struct config_entry {
     X(embedding_bag) X(scaled_dot_product_attention) X(rotary) X(cross_entropy) X(gpt) \
     X(gpt_forward) X(sample) X(generate) X(gpt_open) X(gpt_save) X(gpt_chat) X(lora) \
     X(loader) X(tokenizer_open) X(tokenizer_train_files) X(tokenizer_encode) X(tokenizer_encode_files) \
-    X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) \
+    X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) X(row_file) \
     X(csv) X(words) X(metric) \
     X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
     X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \

@@ -64,6 +64,7 @@ typedef struct world {
     tg_checkpoint_part part;
     tg_named_tensor named;
     tg_checkpoint_folder *folder;
+    tg_row_file *row_file;
     int64_t step;
     tg_gradcheck_report report;
     tg_gradcheck_kernels kernels;
@@ -201,6 +202,8 @@ static void make_data(world *w)
     w->named = (tg_named_tensor){.name = "x", .tensor = w->x};
     w->part = tg_checkpoint_integer("step", &w->step);
     w->folder = tg_checkpoint_folder_open("null_calls.checkpoints", NULL, NULL);
+    remove("null_calls.rows");
+    w->row_file = tg_row_file_new("null_calls.rows", 3, 4, NULL, NULL);
     memcpy(w->log_folder, "null_calls.XXXXXX", 18);
     assert_non_null(mkdtemp(w->log_folder));
     w->log = tg_tensorboard_open(w->log_folder, NULL);
@@ -249,6 +252,7 @@ static void world_close(world *w)
     tg_graph_free(w->graph);
     tg_ledger_close(w->ledger, NULL);
     tg_checkpoint_folder_free(w->folder);
+    tg_row_file_free(w->row_file);
     tg_kv_cache_free(w->cache);
     tg_gpt_free(w->gpt);
     tg_optim_free(w->optim);

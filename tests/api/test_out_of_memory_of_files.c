@@ -11,7 +11,8 @@ static const char path[] = "out_of_memory_of_files", result[] = "out_of_memory_o
 
 /* What the calls work on: a tensor, a permuted view of it, tensors of the other dtypes, texts and tables. */
 static tg_tensor *x, *permuted, *doubles, *ids, *bytes;
-static tg_tape *tape;
+static tg_tape *tape, *run_tape; /* run_tape is that of the run */
+static tg_run *run;
 static tg_tokenizer *tokenizer;
 static tg_words *words;
 static tg_csv *csv;
@@ -79,6 +80,38 @@ static bool read_npy(tg_error *error)
 static bool save_npy(tg_error *error)
 {
     return finish_file(tg_tensor_save_npy(permuted, result, error));
+}
+
+static bool make_rows(tg_error *error)
+{
+    remove(result);
+    tg_row_file *file = tg_row_file_new(result, 5, 3, NULL, error);
+    tg_row_file_free(file);
+    return finish_file(file);
+}
+
+static void prepare_rows(void)
+{
+    remove(path);
+    tg_row_file_free(tg_row_file_new(path, 5, 3, NULL, NULL));
+}
+
+/* With a learning rate of 0 the values stay as they are. */
+static bool train_rows(tg_error *error)
+{
+    tg_row_file *file = tg_row_file_open(path, 5, 3, error);
+    tg_tensor *rows = file ? tg_row_file_lookup(run_tape, file, ids) : NULL;
+    bool is_done = rows && tg_backward(run_tape, tg_sum(run_tape, rows, TG_ALL_AXES, TG_DROP_AXES), NULL);
+    for (int64_t i = 0; i < tg_tensor_count(rows); i++) {
+        double value = tg_tensor_value_at(rows, i);
+        add_bits(&value, sizeof value);
+    }
+    is_done = file && tg_row_file_step(file, 0, error) && is_done;
+    tg_error_copy(error, tg_run_error(run));
+    tg_run_clear_error(run);
+    tg_tape_reset(run_tape);
+    tg_row_file_free(file);
+    return is_done;
 }
 
 static bool save_list(const char *to, tg_error *error)
@@ -242,6 +275,8 @@ static const struct {
     {"tg_tensor_new_from_npy", read_npy, prepare_npy},
     {"tg_tensor_new_from_npy", read_npy, prepare_fortran},
     {"tg_tensor_save_npy", save_npy, NULL},
+    {"tg_row_file_new", make_rows, NULL},
+    {"tg_row_file_lookup", train_rows, prepare_rows},
     {"tg_safetensors_save", save_safetensors, NULL},
     {"tg_safetensors_list_new", list_tensors, prepare_list},
     {"tg_tensor_new_from_safetensors", read_halves, prepare_list},
@@ -325,6 +360,8 @@ int main(void)
 {
     allocator_install(&counting);
     tape = tg_tape_new(NULL, NULL);
+    run = tg_run_new(1);
+    run_tape = tg_tape_new(run, NULL);
     x = tensor_f32(TG_SHAPE(3, 4), (float[12]){1, 2, -1, 0.5F, 3});
     permuted = tg_transpose(tape, x, 0, 1);
     doubles = tensor_f64(TG_SHAPE(2), (double[]){1, -2});
@@ -341,6 +378,8 @@ int main(void)
         tg_release(made[i]);
     }
     tg_tape_free(tape);
+    tg_tape_free(run_tape);
+    tg_run_free(run);
     allocator_restore();
     return failed;
 }

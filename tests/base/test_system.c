@@ -90,6 +90,7 @@ static void test_bytes(void **state)
     assert_int_equal(tg_system_read_at(file, found, 6, 250), 6);
     assert_memory_equal(found, bytes + 250, 6);
     assert_int_equal(tg_system_read_at(file, found, 6, 256), 0);
+    tg_system_will_read(file, 6, 250);
     assert_int_equal(tg_system_read_at(file, found, 256, 0), 256);
     assert_memory_equal(found, bytes, 256);
     assert_true(tg_system_close(file));

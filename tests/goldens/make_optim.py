@@ -51,6 +51,26 @@ class Lion(torch.optim.Optimizer):
                 m.copy_(second * m + (1 - second) * x.grad)
 
 
+class RowwiseAdagrad(torch.optim.Optimizer):
+    """FBGEMM's EXACT_ROWWISE_ADAGRAD, written from its documentation; weight decay is its WeightDecayMode.L2. Each index
+    on axis 0 is a row."""
+
+    def __init__(self, params, lr, eps, weight_decay=0, initial=0):
+        super().__init__(params, dict(lr=lr, eps=eps, weight_decay=weight_decay, initial=initial))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for x in group["params"]:
+                if x.grad is None:
+                    continue
+                rows = x.view(len(x), -1)
+                g = x.grad.view(len(x), -1) + group["weight_decay"] * rows
+                s = self.state[x].setdefault("s", torch.full_like(rows[:, :1], group["initial"]))
+                s += (g * g).mean(1, keepdim=True)
+                rows -= group["lr"] / (s.sqrt() + group["eps"]) * g
+
+
 CASES = {
     "sgd_plain": (torch.optim.SGD, dict(lr=0.1)),
     "sgd_decay": (torch.optim.SGD, dict(lr=0.1, weight_decay=0.05)),
@@ -69,6 +89,8 @@ CASES = {
     "rmsprop_plain": (torch.optim.RMSprop, dict()),
     "rmsprop_momentum": (torch.optim.RMSprop, dict(lr=0.005, alpha=0.9, momentum=0.8, weight_decay=0.01)),
     "rmsprop_centered": (torch.optim.RMSprop, dict(lr=0.005, alpha=0.9, centered=True, eps=1e-2)),
+    "adagrad_by_rows": (RowwiseAdagrad, dict(lr=0.05, eps=1e-8)),
+    "adagrad_by_rows_initial": (RowwiseAdagrad, dict(lr=0.05, eps=0.01, initial=0.5)),
     "lion": (Lion, dict(lr=0.01, betas=(0.9, 0.97), weight_decay=0.1)),
 }
 

@@ -45,6 +45,13 @@ static inline tg_optim *make_adagrad(tg_params *params)
     return tg_adagrad_new(params, NULL);
 }
 
+static inline tg_optim *make_adagrad_by_rows(tg_params *params)
+{
+    tg_adagrad_config config = tg_adagrad_config_default();
+    config.by_rows = true;
+    return tg_adagrad_new(params, &config);
+}
+
 static inline tg_optim *make_rmsprop(tg_params *params)
 {
     tg_rmsprop_config config = tg_rmsprop_config_default();
@@ -65,6 +72,7 @@ static const method methods[] = {
     {"adamw", make_adamw, false},
     {"sparse adam", make_sparse_adam, true},
     {"adagrad", make_adagrad, false},
+    {"adagrad by rows", make_adagrad_by_rows, false},
     {"rmsprop", make_rmsprop, false},
     {"lion", make_lion, false},
 };

@@ -33,6 +33,83 @@ static void test_adagrad(void **state)
     check_trajectory("adagrad_decay", make_adagrad, &config);
 }
 
+/* Both dtypes, dense and by rows; the bias, whose rows have one value; and the shape of the state. */
+static void test_adagrad_by_rows(void **state)
+{
+    (void)state;
+    tg_adagrad_config config = tg_adagrad_config_default();
+    config.by_rows = true;
+    config.lr = 0.05;
+    config.eps = 1e-8;
+    check_trajectory("adagrad_by_rows", make_adagrad, &config);
+    config.eps = 0.01;
+    config.initial_accumulator = 0.5;
+    check_trajectory("adagrad_by_rows_initial", make_adagrad, &config);
+    problem p = problem_make(TG_F32);
+    tg_optim *optim = tg_adagrad_new(p.params, &config);
+    assert_int_equal(count_states(optim), 2);
+    for (int i = 0; i < 2; i++) {
+        const tg_tensor *sums = tg_optim_state_at(optim, i).tensor;
+        assert_int_equal(tg_tensor_rank(sums), 1);
+        assert_int_equal(tg_tensor_count(sums), i == 0 ? ROWS : WIDTH);
+    }
+    tg_optim_free(optim);
+    tg_params_free(p.params);
+}
+
+/* A row of any width, in the lanes of the sum and behind them, and weight decay, which only rows with a gradient have:
+ * the formula in double. */
+static void test_wide_rows(void **state)
+{
+    (void)state;
+    for (int64_t width = 1; width < 70; width += width < 20 ? 1 : 7) {
+        for (int variant = 0; variant < 4; variant++) {
+            tg_dtype dtype = variant % 2 ? TG_F32 : TG_F64;
+            double decay = variant / 2 ? 0.1 : 0, tolerance = dtype == TG_F64 ? 1e-14 : 2e-6, x[70], s = 0;
+            tg_params *params = tg_params_new(NULL, dtype);
+            tg_tensor *table = tg_params_add(params, "table", TG_SHAPE(5, width));
+            tg_tensor_fill(table, 0.5, NULL);
+            tg_adagrad_config config = tg_adagrad_config_default();
+            config.by_rows = true;
+            config.weight_decay = decay;
+            config.lr = 0.1;
+            config.lr_decay = 0.5;
+            tg_optim *optim = tg_adagrad_new(params, &config);
+            for (int c = 0; c < width; c++) {
+                x[c] = 0.5;
+            }
+            for (int step = 0; step < 4; step++) {
+                tg_tensor_zero_grad(table);
+                assert_true(tg_tensor_reserve_grad(table, TG_GRAD_ROWS, 1, NULL));
+                tg_gradient_row(table, 3);
+                double squares = 0, g[70];
+                for (int c = 0; c < width; c++) {
+                    g[c] = (double)(float)sin(c + 3 * step);
+                    void *values = tg_tensor_grad_rows(table).values;
+                    if (dtype == TG_F32) {
+                        ((float *)values)[c] = (float)g[c];
+                    } else {
+                        ((double *)values)[c] = g[c];
+                    }
+                    g[c] += decay * x[c];
+                    squares += g[c] * g[c];
+                }
+                s += squares / (double)width;
+                for (int c = 0; c < width; c++) {
+                    x[c] -= 0.1 / (1 + step * 0.5) / (sqrt(s) + 1e-10) * g[c];
+                }
+                assert_true(tg_optim_step(optim));
+            }
+            for (int c = 0; c < 5 * width; c++) {
+                double expected = c / width == 3 ? x[c % width] : 0.5;
+                assert_true(fabs(tg_tensor_value_at(table, c) - expected) <= tolerance);
+            }
+            tg_optim_free(optim);
+            tg_params_free(params);
+        }
+    }
+}
+
 static void test_rmsprop(void **state)
 {
     (void)state;
@@ -192,10 +269,11 @@ static void test_refuses_other_configs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adagrad),  cmocka_unit_test(test_rmsprop),
-        cmocka_unit_test(test_lion),     cmocka_unit_test(test_sparse_adam),
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_rows_are_left),
-        cmocka_unit_test(test_refuses),  cmocka_unit_test(test_refuses_other_configs),
+        cmocka_unit_test(test_adagrad),   cmocka_unit_test(test_adagrad_by_rows),
+        cmocka_unit_test(test_wide_rows), cmocka_unit_test(test_rmsprop),
+        cmocka_unit_test(test_lion),      cmocka_unit_test(test_sparse_adam),
+        cmocka_unit_test(test_defaults),  cmocka_unit_test(test_rows_are_left),
+        cmocka_unit_test(test_refuses),   cmocka_unit_test(test_refuses_other_configs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,16 @@ static tg_optim *adagrad(tg_params *params, const void *unused)
     return tg_adagrad_new(params, &config);
 }
 
+static tg_optim *adagrad_by_rows(tg_params *params, const void *unused)
+{
+    (void)unused;
+    tg_adagrad_config config = tg_adagrad_config_default();
+    config.by_rows = true;
+    config.lr = 0.1;
+    config.initial_accumulator = 0.5;
+    return tg_adagrad_new(params, &config);
+}
+
 static tg_optim *rmsprop(tg_params *params, const void *unused)
 {
     (void)unused;
@@ -72,9 +82,15 @@ static tg_optim *lion(tg_params *params, const void *unused)
     return tg_lion_new(params, &config);
 }
 
-static const method methods[] = {
-    {"sgd", sgd},         {"plain sgd", plain_sgd}, {"adam", adam}, {"adamw", adamw}, {"sparse_adam", sparse_adam},
-    {"adagrad", adagrad}, {"rmsprop", rmsprop},     {"lion", lion}};
+static const method methods[] = {{"sgd", sgd},
+                                 {"plain sgd", plain_sgd},
+                                 {"adam", adam},
+                                 {"adamw", adamw},
+                                 {"sparse_adam", sparse_adam},
+                                 {"adagrad", adagrad},
+                                 {"adagrad by rows", adagrad_by_rows},
+                                 {"rmsprop", rmsprop},
+                                 {"lion", lion}};
 #define METHODS (int)(sizeof methods / sizeof *methods)
 
 typedef struct run {
@@ -108,7 +124,7 @@ static void step(run *r, int number, bool by_rows)
 /* The rows of x in [first,last) have the same bits in y. */
 static bool same_rows(const tg_tensor *x, const tg_tensor *y, int64_t first, int64_t last)
 {
-    size_t row = WIDTH * tg_dtype_size(tg_tensor_dtype(x));
+    size_t row = (size_t)(tg_tensor_count(x) / tg_tensor_size(x, 0)) * tg_dtype_size(tg_tensor_dtype(x));
     return memcmp((const char *)tg_tensor_data(x) + (size_t)first * row,
                   (const char *)tg_tensor_data(y) + (size_t)first * row, (size_t)(last - first) * row) == 0;
 }
@@ -190,8 +206,8 @@ static void test_optimizers_follow_a_resize(void **state)
             if (moments) {
                 assert_ptr_equal(tg_optim_state_at(larger.optim, 0).tensor, moments);
                 assert_int_equal(tg_tensor_size(moments, 0), ROWS + 3);
-                bool begins_at_half = strcmp(methods[m].name, "adagrad") == 0;
-                assert_true(tg_tensor_value_at(moments, (ROWS + 2) * WIDTH) == (begins_at_half ? 0.5 : 0));
+                bool begins_at_half = strncmp(methods[m].name, "adagrad", 7) == 0;
+                assert_true(tg_tensor_value_at(moments, tg_tensor_count(moments) - 1) == (begins_at_half ? 0.5 : 0));
             }
             end(&same);
             end(&larger);
@@ -240,8 +256,8 @@ static void test_fewer_rows_and_more(void **state)
             }
         }
         tg_optim_state moments = tg_optim_state_at(r.optim, 0);
-        bool begins_at_half = strcmp(methods[m].name, "adagrad") == 0;
-        for (int i = 3 * WIDTH; moments.tensor && i < ROWS * WIDTH; i++) {
+        bool begins_at_half = strncmp(methods[m].name, "adagrad", 7) == 0;
+        for (int64_t i = tg_tensor_count(moments.tensor) / ROWS * 3; i < tg_tensor_count(moments.tensor); i++) {
             assert_true(tg_tensor_value_at(moments.tensor, i) == (begins_at_half ? 0.5 : 0));
         }
         end(&r);

@@ -178,6 +178,23 @@ static void train_embeddings(void)
     end(&r, "train_embeddings");
 }
 
+/* A table under row-wise Adagrad, as a table in a file is trained (tests/row_file). */
+static void adagrad_by_rows(void)
+{
+    enum { B = 24, V = 100, WIDTH = 37 };
+    training r = begin(TG_F32);
+    tg_nn_embedding table = tg_nn_embedding_make(r.params, "table", V, WIDTH, NULL);
+    tg_adagrad_config config = tg_adagrad_config_default();
+    config.by_rows = true;
+    r.optim = tg_adagrad_new(r.params, &config);
+    check(tg_params_error(r.params));
+    for (int i = 0; i < STEPS; i++) {
+        tg_tensor *x = tg_nn_embedding_forward(r.t, &table, draw_ids(&r, TG_SHAPE(B), V));
+        step(&r, tg_mean(r.t, tg_pow_scalar(r.t, tg_sigmoid(r.t, x), 2), TG_ALL_AXES, TG_DROP_AXES), i);
+    }
+    end(&r, "adagrad_by_rows");
+}
+
 static void gpt(const char *name, tg_position position, tg_dtype dtype, bool is_checkpointed)
 {
     enum { B = 2, T = 40, V = 200 };
@@ -388,6 +405,7 @@ int main(int argc, char **argv)
     generation("generation", TG_F32);
     generation("generation f64", TG_F64);
     train_embeddings();
+    adagrad_by_rows();
     recurrent("gru", TG_F32, false);
     recurrent("gru f64", TG_F64, false);
     recurrent("lstm", TG_F32, true);
