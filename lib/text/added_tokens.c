@@ -1,34 +1,15 @@
 /* added_tokens: the search for added tokens in a text.
  *
  * Of the added tokens that begin at a byte the longest is taken, and the search goes on behind it (leftmost-longest, as
- * in Hugging Face's tokenizers). The tokens are sorted by their bytes, so one with which the text begins is not behind
- * the text. The last entry that is not behind it is that token, or it has fewer bytes in common with the text; then the
- * token begins these common bytes, too, and the search is repeated for them alone. A search at one byte takes O(log n)
- * comparisons for n tokens, mostly once or twice, and not more often than a token has bytes. At most bytes there is
- * none: a table of bits says whether a token begins with the bytes that are there.
+ * in Hugging Face's tokenizers): the bytes that are there are looked up in a table, with each length that tokens have.
+ * At most bytes none begins: a table of bits says whether a token begins with the bytes that are there.
  *
  * Tokens that are normalized are searched in the normalized text between the others.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include <tapegrad/extend.h>
 #include "text/tokenizer.h"
-
-/* Compares two texts by their bytes; a text comes behind one that it begins with. */
-static int compare(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-    int order = memcmp(a, b, a_length < b_length ? a_length : b_length);
-    return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
-}
-
-/* Of equal tokens the first one comes last, where the search finds it. */
-static int compare_entries(const void *a, const void *b)
-{
-    const tg_added_entry *x = a, *y = b;
-    int order = compare(x->bytes, x->length, y->bytes, y->length);
-    return order != 0 ? order : (x->added < y->added) - (x->added > y->added);
-}
 
 /* The most bytes that are hashed. */
 #define HASHED_BYTES 4
@@ -52,120 +33,111 @@ static bool keep_normalized(void *context, const tg_view *v, tg_error *error)
     return true;
 }
 
-/* Writes what the normalizers make of the tokens that are normalized. */
-static bool normalize_tokens(tg_tokenizer *z, tg_error *error)
+/* Adds the bytes of an added token as a search finds them: through the normalizers, if it is normalized. */
+static bool add_text(tg_names *names, const tg_tokenizer *z, const tg_added_token *token, tg_pipeline *w)
 {
-    tg_pipeline *w = tg_alloc_zeroed(1, sizeof *w);
-    bool is_good = w != NULL;
-    if (is_good) {
-        *w = (tg_pipeline){
-            .z = z, .call = "tokenizer_open", .on_word = keep_normalized, .context = &z->normalized, .error = error};
-    }
-    for (size_t i = 0; is_good && i < z->added_count; i++) {
-        size_t length, before = z->normalized.length;
-        const char *bytes = tg_tokenizer_token(z, z->added[i].id, &length);
-        is_good = !z->added[i].is_normalized || (tg_pipeline_text(w, bytes, length) && !z->normalized.failed);
-        z->added[i].normalized_length = z->normalized.length - before;
-    }
-    if (w) {
-        tg_pipeline_free(w);
-    }
-    tg_free(w);
-    for (size_t i = 0, begin = 0; is_good && i < z->added_count; i++) {
-        z->added[i].normalized = z->normalized.bytes ? z->normalized.bytes + begin : "";
-        begin += z->added[i].normalized_length;
-    }
-    return is_good || tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_open: out of memory for the added tokens");
+    size_t length;
+    const char *bytes = tg_tokenizer_token(z, token->id, &length);
+    tg_text_buffer text = {0};
+    w->context = &text;
+    bool is_good = !token->is_normalized || (tg_pipeline_text(w, bytes, length) && !text.failed);
+    is_good =
+        is_good && (token->is_normalized ? tg_names_append(names, text.bytes ? text.bytes : "", text.length, NULL, 0)
+                                         : tg_names_append(names, bytes, length, NULL, 0));
+    tg_free(text.bytes);
+    return is_good;
 }
 
-/* Adds the entries of a search behind the `count` entries of those before. Returns the number of all. */
-static size_t add_entries(tg_tokenizer *z, int search, size_t count)
+/* Adds the length of a token. */
+static bool add_length(tg_added_search *s, size_t length)
+{
+    size_t at = 0;
+    while (at < s->length_count && s->lengths[at] > length) {
+        at++;
+    }
+    if (at < s->length_count && s->lengths[at] == length) {
+        return true;
+    }
+    if (!tg_grow(&s->lengths, &s->length_capacity, s->length_count, s->length_count + 1, sizeof *s->lengths)) {
+        return false;
+    }
+    memmove(s->lengths + at + 1, s->lengths + at, (s->length_count - at) * sizeof *s->lengths);
+    s->lengths[at] = length;
+    s->length_count++;
+    return true;
+}
+
+/* Fills a search. Of equal tokens the first one is found. */
+static bool fill(tg_tokenizer *z, int search, tg_pipeline *w)
 {
     tg_added_search *s = &z->searches[search];
-    size_t begin = count;
-    s->shortest = HASHED_BYTES;
-    for (size_t i = 0; i < z->added_count; i++) {
-        size_t length;
-        const char *bytes = tg_tokenizer_normalized_token(z, z->added[i].id, &length);
+    bool is_good = true;
+    for (size_t i = 0; is_good && i < z->added_count; i++) {
+        is_good = add_text(&s->names, z, &z->added[i], w);
+        size_t length = is_good ? tg_names_length(&s->names, (int32_t)i) : 0;
         if (z->added[i].is_normalized == (search == 1) && length > 0) {
-            z->entries[count++] = (tg_added_entry){bytes, length, i};
+            is_good = tg_names_enter(&s->names) >= 0 && add_length(s, length);
             z->longest_added = length > z->longest_added ? length : z->longest_added;
-            s->shortest = length < s->shortest ? length : s->shortest;
         }
     }
-    qsort(z->entries + begin, count - begin, sizeof *z->entries, compare_entries);
-    for (size_t i = begin; i < count; i++) {
-        uint32_t hash = hash_of(z->entries[i].bytes, s->shortest);
-        s->hashes[hash / 64] |= UINT64_C(1) << hash % 64;
-    }
-    size_t next = begin;
-    for (int byte = 0; byte <= TG_BYTES; byte++) {
-        while (next < count && (unsigned char)z->entries[next].bytes[0] < byte) {
-            next++;
+    size_t least = s->length_count > 0 ? s->lengths[s->length_count - 1] : 0;
+    s->shortest = least < HASHED_BYTES ? least : HASHED_BYTES;
+    for (size_t i = 0; i < s->names.slot_count; i++) {
+        if (s->names.slots[i] >= 0) {
+            uint32_t hash = hash_of(s->names.bytes + s->names.begin[s->names.slots[i]], s->shortest);
+            s->hashes[hash / 64] |= UINT64_C(1) << hash % 64;
         }
-        s->entry_of[byte] = (int32_t)next;
-    }
-    return count;
-}
-
-bool tg_added_tokens_sort(tg_tokenizer *z, tg_error *error)
-{
-    z->entries = tg_alloc(z->added_count + 1, sizeof *z->entries);
-    z->searches = tg_alloc_zeroed(TG_SEARCHES, sizeof *z->searches);
-    bool is_good = z->entries && z->searches;
-    bool has_words = false;
-    for (size_t i = 0; i < z->added_count; i++) {
-        has_words |= z->added[i].is_single_word;
-    }
-    if (!is_good) {
-        tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_open: out of memory for the added tokens");
-    }
-    is_good = is_good && normalize_tokens(z, error) &&
-              (!has_words || (z->word_character = tg_pattern_new("[\\w\\x{200c}\\x{200d}]", false, error)) != NULL);
-    for (size_t search = 0, count = 0; is_good && search < TG_SEARCHES; search++) {
-        count = add_entries(z, (int)search, count);
     }
     return is_good;
 }
 
-/* ---- searching ---- */
-
-/* Returns the first of the entries [low,high) that is behind the text. */
-static int32_t first_behind(const tg_tokenizer *z, int32_t low, int32_t high, const char *text, size_t length)
+bool tg_added_tokens_prepare(tg_tokenizer *z, tg_error *error)
 {
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (compare(z->entries[middle].bytes, z->entries[middle].length, text, length) <= 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    tg_pipeline w = {.z = z, .call = "tokenizer_open", .on_word = keep_normalized, .error = error};
+    z->searches = tg_alloc_zeroed(TG_SEARCHES, sizeof *z->searches);
+    bool is_good = z->searches != NULL, has_words = false;
+    for (size_t i = 0; i < z->added_count; i++) {
+        has_words |= z->added[i].is_single_word;
     }
-    return low;
+    for (int search = 0; is_good && search < TG_SEARCHES; search++) {
+        is_good = fill(z, search, &w);
+    }
+    tg_pipeline_free(&w);
+    if (is_good && has_words) {
+        z->word_character = tg_pattern_new("[\\w\\x{200c}\\x{200d}]", false, error);
+        is_good = z->word_character != NULL;
+    }
+    return is_good || tg_error_set(error, TG_ERROR_MEMORY, "tokenizer_open: out of memory for the added tokens");
 }
 
-const tg_added_entry *tg_added_tokens_find(const tg_tokenizer *z, int search, const char *text, size_t length)
+void tg_added_tokens_free(tg_tokenizer *z)
+{
+    for (int search = 0; z->searches && search < TG_SEARCHES; search++) {
+        tg_names_free(&z->searches[search].names);
+        tg_free(z->searches[search].lengths);
+    }
+    tg_free(z->searches);
+}
+
+/* ---- searching ---- */
+
+const tg_added_token *tg_added_tokens_find(const tg_tokenizer *z, int search, const char *text, size_t length,
+                                           size_t *size)
 {
     const tg_added_search *s = &z->searches[search];
-    const int32_t *entry_of = &s->entry_of[(unsigned char)text[0]];
-    int32_t begin = entry_of[0], end = entry_of[1];
-    if (begin == end || length < s->shortest) {
+    if (s->length_count == 0 || length < s->shortest) {
         return NULL;
     }
     uint32_t hash = hash_of(text, s->shortest);
     if (!(s->hashes[hash / 64] >> hash % 64 & 1)) {
         return NULL;
     }
-    while ((end = first_behind(z, begin, end, text, length)) > begin) {
-        const tg_added_entry *last = &z->entries[end - 1];
-        size_t common = 1; /* all of these entries begin with the first byte */
-        while (common < last->length && common < length && text[common] == last->bytes[common]) {
-            common++;
+    for (size_t i = 0; i < s->length_count; i++) {
+        *size = s->lengths[i];
+        int32_t found = *size <= length ? tg_names_find(&s->names, text, *size) : -1;
+        if (found >= 0) {
+            return &z->added[found];
         }
-        if (common == last->length) {
-            return last;
-        }
-        length = common;
     }
     return NULL;
 }
@@ -208,18 +180,19 @@ static bool run_search(tg_pipeline *w, size_t stage, const tg_view *v)
     int search = (int)(w->z->steps[stage] - w->z->search_stages);
     size_t covered = 0;
     for (size_t at = 0; at < v->length;) {
-        const tg_added_entry *found = tg_added_tokens_find(w->z, search, v->text + at, v->length - at);
-        if (!found) {
+        size_t size, begin = at;
+        const tg_added_token *token = tg_added_tokens_find(w->z, search, v->text + at, v->length - at, &size);
+        if (!token) {
             at++;
             continue;
         }
-        const tg_added_token *token = &w->z->added[found->added];
-        size_t begin = at, end = at + found->length;
+        size_t end = at + size;
         at = end;
         if (takes(w, v, token, covered, &begin, &end)) {
             tg_view between = tg_view_part(v, covered, begin > covered ? begin : covered);
             tg_view whole = tg_view_part(v, begin, end);
-            if (!tg_pipeline_next(w, stage + 1, &between) || !w->on_token(w->context, &whole, token->id, w->error)) {
+            if (!tg_pipeline_next(w, stage + 1, &between) ||
+                (w->on_token && !w->on_token(w->context, &whole, token->id, w->error))) {
                 return false;
             }
             covered = end;

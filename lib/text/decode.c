@@ -63,17 +63,22 @@ static bool decode_metaspace(const tg_stage *s, const tg_decoding *d, tg_text_bu
     return true;
 }
 
+/* Bytes that are no character, which a ByteFallback may have written, remain as they are. */
 static bool decode_replace(const tg_stage *s, const tg_decoding *d, tg_text_buffer *out)
 {
-    tg_matches matches = {s->pattern, d->matcher, d->text, d->length, 0, false};
-    size_t at = 0, begin, end;
-    int found;
-    while ((found = tg_matches_next(&matches, &begin, &end, d->error)) > 0) {
-        tg_text_add_bytes(out, d->text + at, begin - at);
-        tg_text_add(out, s->content);
-        at = end;
+    int found = 0;
+    for (size_t from = 0, valid; found == 0 && from < d->length; from += valid + 1) {
+        const char *text = d->text + from;
+        valid = tg_utf8_check(text, d->length - from);
+        tg_matches matches = {s->pattern, d->matcher, text, valid, 0, false};
+        size_t at = 0, begin, end;
+        while ((found = tg_matches_next(&matches, &begin, &end, d->error)) > 0) {
+            tg_text_add_bytes(out, text + at, begin - at);
+            tg_text_add(out, s->content);
+            at = end;
+        }
+        tg_text_add_bytes(out, text + at, valid - at + (from + valid < d->length));
     }
-    tg_text_add_bytes(out, d->text + at, d->length - at);
     return found == 0;
 }
 
@@ -116,19 +121,17 @@ static bool decode_spaces(const tg_stage *s, const tg_decoding *d, tg_text_buffe
     return true;
 }
 
-const tg_stage_kind *tg_decoder_kind(const char *name)
-{
-    static const tg_stage_kind kinds[] = {
-        {"ByteLevel", "", "add_prefix_space trim_offsets use_regex ", NULL, NULL, 0, NULL},
-        {"WordPiece", "prefix cleanup ", "", NULL, NULL, 0, decode_pieces},
-        {"Metaspace", "replacement ", "prepend_scheme add_prefix_space split ", NULL, NULL, 0, decode_metaspace},
-        {"Replace", "pattern content ", "", NULL, NULL, 0, decode_replace},
-        {"ByteFallback", "", "", NULL, NULL, 0, decode_byte},
-        {"Fuse", "", "", NULL, NULL, 0, NULL},
-        {"Strip", "content start stop ", "", NULL, NULL, 0, decode_strip},
-    };
-    return tg_kind_find(kinds, sizeof kinds / sizeof *kinds, name);
-}
+const tg_stage_kind tg_decoder_kinds[] = {
+    {"ByteLevel", "", "add_prefix_space trim_offsets use_regex ", NULL, NULL, 0, NULL},
+    {"WordPiece", "prefix cleanup ", "", NULL, NULL, 0, decode_pieces},
+    {"Metaspace", "replacement ", "prepend_scheme add_prefix_space split ", NULL, NULL, 0, decode_metaspace},
+    {"Replace", "pattern content ", "", NULL, NULL, 0, decode_replace},
+    {"ByteFallback", "", "", NULL, NULL, 0, decode_byte},
+    {"Fuse", "", "", NULL, NULL, 0, NULL},
+    {"Strip", "content start stop ", "", NULL, NULL, 0, decode_strip},
+    {"Sequence", "decoders ", "", NULL, NULL, 0, NULL},
+    {NULL, NULL, NULL, NULL, NULL, 0, NULL},
+};
 
 /* ---- texts ---- */
 
@@ -175,21 +178,16 @@ static bool decode(const tg_stages *decoders, size_t begin, size_t end, const ch
 bool tg_tokenizer_show(tg_tokenizer *z, tg_error *error)
 {
     const tg_stages *decoders = &z->lists[TG_DECODERS];
-    if (z->model.kind == TG_MODEL_BYTES) {
-        return true;
-    }
-    z->shown_begin = tg_alloc((uint64_t)z->token_count + 1, sizeof *z->shown_begin);
-    bool is_good = z->shown_begin != NULL;
-    for (int32_t id = 0; is_good && id < z->token_count; id++) {
+    tg_text_buffer text = {0};
+    bool is_good = true;
+    for (int32_t id = 0; is_good && z->model.kind != TG_MODEL_BYTES && id < z->tokens.count; id++) {
         size_t length;
         const char *bytes = tg_tokenizer_normalized_token(z, id, &length);
-        z->shown_begin[id] = z->shown.length;
-        if (!decode(decoders, 0, first_of_text(decoders), bytes, length, false, &z->shown, error)) {
-            return false;
-        }
-        is_good = !z->shown.failed;
-        z->shown_begin[id + 1] = z->shown.length;
+        text.length = 0;
+        is_good = decode(decoders, 0, first_of_text(decoders), bytes, length, false, &text, error) && !text.failed &&
+                  tg_names_append(&z->shown, text.bytes ? text.bytes : "", text.length, NULL, 0);
     }
+    tg_free(text.bytes);
     return is_good || tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory for the tokens");
 }
 
@@ -202,9 +200,8 @@ const char *tg_tokenizer_bytes(const tg_tokenizer *z, int32_t id, size_t *length
     if (!bytes || *length == 0) { /* an id that no token has */
         return NULL;
     }
-    if (z->shown_begin) {
-        *length = z->shown_begin[id + 1] - z->shown_begin[id];
-        return z->shown.bytes ? z->shown.bytes + z->shown_begin[id] : "";
+    if (z->shown.count > 0) {
+        return tg_names_at(&z->shown, id, length);
     }
     return tg_tokenizer_normalized_token(z, id, length);
 }
@@ -221,7 +218,7 @@ static bool add_tokens(const tg_tokenizer *z, const int32_t *ids, int64_t count,
                                 "tokenizer_decode: id %d at [%lld] is outside [0,%d), or no token", ids[i],
                                 (long long)i, tg_tokenizer_vocabulary(z));
         }
-        if (i == 0 && z->shown_begin) {
+        if (i == 0 && z->shown.count > 0) {
             bytes = tg_tokenizer_normalized_token(z, ids[i], &length);
             if (!decode(decoders, 0, first_of_text(decoders), bytes, length, true, out, error)) {
                 return false;

@@ -18,6 +18,12 @@
 
 /* ---- byte pairs ---- */
 
+typedef struct tg_symbol {
+    int32_t id; /* -1: merged with the previous symbol */
+    int32_t next, previous;
+    uint32_t size; /* in bytes */
+} symbol;
+
 typedef struct tg_candidate {
     int32_t rank;
     int32_t at;          /* the index of the left symbol */
@@ -35,15 +41,15 @@ static bool is_earlier(const void *context, const void *a, const void *b)
  * exhausted. */
 static bool offer(tg_encoder *e, const tg_tokenizer *z, int32_t at, int64_t ranks)
 {
-    int32_t next = e->next[at];
-    int64_t rank = next < 0 ? -1 : tg_tokenizer_rank(z, e->symbol[at], e->symbol[next]);
+    const symbol *left = &e->symbols[at], *right = left->next < 0 ? NULL : &e->symbols[left->next];
+    int64_t rank = right ? tg_tokenizer_rank(z, left->id, right->id) : -1;
     if (rank < 0 || rank >= ranks) {
         return true;
     }
     if (!tg_grow(&e->heap, &e->heap_capacity, e->heap_count, e->heap_count + 1, sizeof *e->heap)) {
         return false;
     }
-    e->heap[e->heap_count++] = (candidate){(int32_t)rank, at, e->symbol[at], e->symbol[next]};
+    e->heap[e->heap_count++] = (candidate){(int32_t)rank, at, left->id, right->id};
     tg_heap_up(e->heap, sizeof *e->heap, e->heap_count, is_earlier, NULL);
     return true;
 }
@@ -59,15 +65,15 @@ static candidate take(tg_encoder *e)
 
 static bool merge_at(tg_encoder *e, const tg_tokenizer *z, const candidate *c, int64_t ranks)
 {
-    int32_t right = e->next[c->at];
-    e->symbol[c->at] = z->merges[c->rank].result;
-    e->symbol[right] = -1;
-    e->size[c->at] += e->size[right];
-    e->next[c->at] = e->next[right];
-    if (e->next[c->at] >= 0) {
-        e->previous[e->next[c->at]] = c->at;
+    symbol *left = &e->symbols[c->at], *right = &e->symbols[left->next];
+    left->id = z->merges[c->rank].result;
+    right->id = -1;
+    left->size += right->size;
+    left->next = right->next;
+    if (left->next >= 0) {
+        e->symbols[left->next].previous = c->at;
     }
-    return offer(e, z, c->at, ranks) && (e->previous[c->at] < 0 || offer(e, z, e->previous[c->at], ranks));
+    return offer(e, z, c->at, ranks) && (left->previous < 0 || offer(e, z, left->previous, ranks));
 }
 
 static bool add_id(tg_encoder *e, int32_t id, tg_place place)
@@ -89,82 +95,72 @@ static tg_place place_of(const tg_encoder *e, const tg_view *word, size_t begin,
     return e->has_places ? tg_view_place(word, begin, end) : (tg_place){0, 0};
 }
 
-/* The symbols of a word before it is merged. */
-typedef struct symbols {
-    tg_encoder *e;
-    size_t count;
-    int32_t unknown; /* an unknown symbol that waits, because the next one may be fused with it; -1: none */
-    size_t unknown_size;
-} symbols;
-
-static void add_symbol(symbols *s, int32_t id, size_t size)
+/* Adds a symbol behind the `count` symbols of a word. */
+static void add_symbol(tg_encoder *e, size_t *count, int32_t id, size_t size)
 {
-    s->e->symbol[s->count] = id;
-    s->e->size[s->count++] = (uint32_t)size;
-}
-
-static void add_unknown(symbols *s)
-{
-    if (s->unknown >= 0) {
-        add_symbol(s, s->unknown, s->unknown_size);
-        s->unknown = -1;
-        s->unknown_size = 0;
+    e->symbols[*count] = (symbol){id, -1, (int32_t)*count - 1, (uint32_t)size};
+    if (*count > 0) {
+        e->symbols[*count - 1].next = (int32_t)*count;
     }
+    ++*count;
 }
 
 /* Adds the symbols of bytes, each of which is a token. Returns false if one is not. */
-static bool add_bytes(symbols *s, const tg_tokenizer *z, const tg_view *word, size_t begin, size_t end)
+static bool add_bytes(tg_encoder *e, size_t *count, const tg_tokenizer *z, const char *bytes, size_t size)
 {
-    for (size_t i = begin; i < end; i++) {
-        if (z->id_of_byte[(unsigned char)word->text[i]] < 0) {
+    for (size_t i = 0; i < size; i++) {
+        if (z->id_of_byte[(unsigned char)bytes[i]] < 0) {
             return false;
         }
     }
-    for (size_t i = begin; i < end; i++) {
-        add_symbol(s, z->id_of_byte[(unsigned char)word->text[i]], 1);
+    for (size_t i = 0; i < size; i++) {
+        add_symbol(e, count, z->id_of_byte[(unsigned char)bytes[i]], 1);
     }
     return true;
+}
+
+/* Adds the unknown symbol that waits. */
+static void add_unknown(tg_encoder *e, size_t *count, int32_t id, size_t *size)
+{
+    if (*size > 0) {
+        add_symbol(e, count, id, *size);
+        *size = 0;
+    }
 }
 
 /* Writes the first symbols of a word: its bytes or characters. Returns their number. */
 static size_t first_symbols(tg_encoder *e, const tg_tokenizer *z, const tg_view *word)
 {
     const tg_model *m = &z->model;
-    symbols s = {e, 0, -1, 0};
+    size_t count = 0, unknown = 0; /* the bytes of an unknown symbol, which waits because the next one may be a part */
     for (size_t i = 0, size; i < word->length; i += size) {
+        const char *text = word->text + i;
         bool is_byte = m->kind == TG_MODEL_BYTES;
-        size = is_byte ? 1 : tg_character_size(word->text[i]);
-        int32_t id =
-            is_byte ? z->id_of_byte[(unsigned char)word->text[i]] : tg_names_find(&z->names, z, word->text + i, size);
+        size = is_byte ? 1 : tg_character_size(*text);
+        int32_t id = is_byte ? z->id_of_byte[(unsigned char)*text] : tg_names_find(&z->tokens, text, size);
+        if (id < 0 && m->has_byte_fallback && add_bytes(e, &count, z, text, size)) {
+            continue;
+        }
+        if (id >= 0 || !m->fuses_unknown) {
+            add_unknown(e, &count, m->unknown_id, &unknown);
+        }
         if (id >= 0) {
-            add_unknown(&s);
-            add_symbol(&s, id, size);
-        } else if ((!m->has_byte_fallback || !add_bytes(&s, z, word, i, i + size)) && m->unknown_id >= 0) {
-            if (!m->fuses_unknown) {
-                add_unknown(&s);
-            }
-            s.unknown = m->unknown_id;
-            s.unknown_size += size;
+            add_symbol(e, &count, id, size);
+        } else if (m->unknown_id >= 0) {
+            unknown += size;
         }
     }
-    add_unknown(&s);
-    return s.count;
+    add_unknown(e, &count, m->unknown_id, &unknown);
+    return count;
 }
 
 static bool encode_pairs(tg_encoder *e, const tg_tokenizer *z, const tg_view *word, int64_t ranks)
 {
     size_t length = word->length;
-    if (length > INT32_MAX || !tg_grow(&e->symbol, &e->symbol_capacity, 0, length, sizeof *e->symbol) ||
-        !tg_grow(&e->size, &e->size_capacity, 0, length, sizeof *e->size) ||
-        !tg_grow(&e->next, &e->next_capacity, 0, length, sizeof *e->next) ||
-        !tg_grow(&e->previous, &e->previous_capacity, 0, length, sizeof *e->previous)) {
+    if (length > INT32_MAX || !tg_grow(&e->symbols, &e->symbol_capacity, 0, length, sizeof *e->symbols)) {
         return false;
     }
-    size_t count = first_symbols(e, z, word);
-    for (size_t i = 0; i < count; i++) {
-        e->next[i] = i + 1 < count ? (int32_t)i + 1 : -1;
-        e->previous[i] = (int32_t)i - 1;
-    }
+    size_t count = first_symbols(e, z, word), at = 0;
     e->heap_count = 0;
     bool is_ready = true;
     for (size_t i = 0; is_ready && i + 1 < count; i++) {
@@ -172,15 +168,14 @@ static bool encode_pairs(tg_encoder *e, const tg_tokenizer *z, const tg_view *wo
     }
     while (is_ready && e->heap_count > 0) {
         candidate c = take(e);
-        int32_t right = e->next[c.at];
-        if (e->symbol[c.at] == c.left && right >= 0 && e->symbol[right] == c.right) {
+        const symbol *left = &e->symbols[c.at];
+        if (left->id == c.left && left->next >= 0 && e->symbols[left->next].id == c.right) {
             is_ready = merge_at(e, z, &c, ranks);
         }
     }
-    size_t at = 0;
-    for (int32_t i = 0; is_ready && i >= 0 && count > 0; i = e->next[i]) {
-        is_ready = add_id(e, e->symbol[i], place_of(e, word, at, at + e->size[i]));
-        at += e->size[i];
+    for (int32_t i = count > 0 ? 0 : -1; is_ready && i >= 0; i = e->symbols[i].next) {
+        is_ready = add_id(e, e->symbols[i].id, place_of(e, word, at, at + e->symbols[i].size));
+        at += e->symbols[i].size;
     }
     return is_ready;
 }
@@ -200,7 +195,7 @@ static int32_t longest_piece(char *word, size_t begin, size_t length, const tg_t
         (*end)--;
     }
     while (*end > begin) {
-        int32_t id = tg_names_find(&z->names, z, piece, prefix + *end - begin);
+        int32_t id = tg_names_find(&z->tokens, piece, prefix + *end - begin);
         if (id >= 0) {
             return id;
         }
@@ -244,16 +239,13 @@ bool tg_encoder_word(tg_encoder *e, const tg_tokenizer *z, const tg_view *word, 
     if (z->model.kind == TG_MODEL_WORD_PIECE) {
         return encode_pieces(e, z, word);
     }
-    int32_t whole = z->model.ignores_merges ? tg_names_find(&z->names, z, word->text, word->length) : -1;
+    int32_t whole = z->model.ignores_merges ? tg_names_find(&z->tokens, word->text, word->length) : -1;
     return whole >= 0 ? add_id(e, whole, place_of(e, word, 0, word->length)) : encode_pairs(e, z, word, ranks);
 }
 
 void tg_encoder_free(tg_encoder *e)
 {
-    tg_free(e->symbol);
-    tg_free(e->next);
-    tg_free(e->previous);
-    tg_free(e->size);
+    tg_free(e->symbols);
     tg_free(e->heap);
     tg_free(e->name);
     tg_free(e->is_whole);
@@ -266,8 +258,8 @@ static bool encode_word(tg_encoder *e, const tg_view *word)
 {
     const tg_tokenizer *z = e->walk.z;
     bool has_merges = z->model.kind != TG_MODEL_WORD_PIECE && word->length <= z->model.longest;
-    int32_t id = has_merges ? tg_names_find(&z->names, z, word->text, word->length) : -1;
-    if (id >= 0 && !e->is_whole && !(e->is_whole = tg_alloc_zeroed((uint64_t)z->token_count, sizeof *e->is_whole))) {
+    int32_t id = has_merges ? tg_names_find(&z->tokens, word->text, word->length) : -1;
+    if (id >= 0 && !e->is_whole && !(e->is_whole = tg_alloc_zeroed((uint64_t)z->tokens.count, sizeof *e->is_whole))) {
         return false;
     }
     if (id >= 0 && e->is_whole[id]) {

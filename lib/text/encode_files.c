@@ -15,7 +15,6 @@ tg_tokenizer_encode_files_config tg_tokenizer_encode_files_config_default(void)
 /* A piece that one thread encodes. */
 typedef struct encoding {
     tg_encoder encoder;
-    tg_piece piece;
     tg_error error;
 } encoding;
 
@@ -23,9 +22,8 @@ typedef struct job {
     const tg_tokenizer *z;
     tg_tokenizer_encode_files_config config;
     int width; /* bytes of an id */
-    int slots;
-    encoding *encodings; /* one per slot */
-    char *bytes;         /* of the pieces */
+    tg_piece pieces[TG_MOST_PIECES];
+    encoding encodings[TG_MOST_PIECES];
     tg_file_writer writer;
     tg_text_progress progress;
 } job;
@@ -44,9 +42,8 @@ static void pack(tg_encoder *e, int width)
     }
 }
 
-static bool encode_piece(const job *j, encoding *part)
+static bool encode_piece(const job *j, const tg_piece *piece, encoding *part)
 {
-    const tg_piece *piece = &part->piece;
     tg_encoder *e = &part->encoder;
     e->id_count = 0;
     if (!tg_piece_check(call, piece, &part->error) ||
@@ -65,27 +62,13 @@ static bool encode_piece(const job *j, encoding *part)
 
 static void encode_pieces(void *context, int64_t begin, int64_t end)
 {
-    const job *j = context;
+    job *j = context;
     for (int64_t i = begin; i < end; i++) {
-        encode_piece(j, &j->encodings[i]);
+        encode_piece(j, &j->pieces[i], &j->encodings[i]);
     }
 }
 
 /* ---- all pieces ---- */
-
-/* Reads a piece for each thread. Returns their number, or -1. */
-static int read_pieces(job *j, tg_piece_reader *reader, tg_error *error)
-{
-    int count = 0, found = 1;
-    while (count < j->slots && found > 0) {
-        encoding *part = &j->encodings[count];
-        part->encoder.walk.z = j->z;
-        found =
-            tg_piece_read(reader, &part->encoder.walk, j->bytes + (size_t)count * TG_PIECE_BYTES, &part->piece, error);
-        count += found > 0;
-    }
-    return found < 0 ? -1 : count;
-}
 
 static bool write_pieces(job *j, int count, tg_error *error)
 {
@@ -105,7 +88,7 @@ static bool write_pieces(job *j, int count, tg_error *error)
 static bool write_files(job *j, tg_piece_reader *reader, tg_error *error)
 {
     int count;
-    while ((count = read_pieces(j, reader, error)) > 0) {
+    while ((count = tg_pieces_read(reader, j->pieces, error)) > 0) {
         tg_parallel_for(count, 1, encode_pieces, j);
         if (!write_pieces(j, count, error)) {
             return false;
@@ -120,27 +103,19 @@ static bool write_files(job *j, tg_piece_reader *reader, tg_error *error)
 
 static bool run(job *j, tg_piece_reader *reader, const char *path, tg_error *error)
 {
-    j->slots = tg_piece_slots();
     j->progress.all_bytes = (int64_t)reader->total;
-    j->encodings = tg_alloc_zeroed((uint64_t)j->slots, sizeof *j->encodings);
-    j->bytes = tg_alloc((uint64_t)j->slots, TG_PIECE_BYTES);
-    bool is_good = (j->encodings && j->bytes) || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
-    if (is_good && tg_file_writer_begin(&j->writer, call, path, error)) {
-        is_good = write_files(j, reader, error);
-        if (!is_good) {
-            tg_file_writer_abandon(&j->writer);
-        }
-        is_good = is_good && tg_file_writer_commit(&j->writer, error);
-    } else {
-        is_good = false;
+    if (!tg_file_writer_begin(&j->writer, call, path, error)) {
+        return false;
     }
-    for (int i = 0; j->encodings && i < j->slots; i++) {
+    bool is_good = write_files(j, reader, error);
+    if (!is_good) {
+        tg_file_writer_abandon(&j->writer);
+    }
+    for (int i = 0; i < TG_MOST_PIECES; i++) {
         tg_encoder_free(&j->encodings[i].encoder);
         tg_free(j->encodings[i].encoder.ids);
     }
-    tg_free(j->encodings);
-    tg_free(j->bytes);
-    return is_good;
+    return is_good && tg_file_writer_commit(&j->writer, error);
 }
 
 static bool check(const tg_tokenizer *z, const char *path, int width, const tg_tokenizer_encode_files_config *config,
@@ -155,13 +130,13 @@ static bool check(const tg_tokenizer *z, const char *path, int width, const tg_t
     if (width != 2 && width != 4) {
         return tg_error_set(error, TG_ERROR_VALUE, "%s: %d bytes per id; it must be 2 or 4", call, width);
     }
-    if (width == 2 && z->token_count > 65536) {
+    if (width == 2 && z->tokens.count > 65536) {
         return tg_error_set(error, TG_ERROR_VALUE, "%s: 2 bytes per id; the %d ids of the vocabulary need 4", call,
-                            z->token_count);
+                            z->tokens.count);
     }
-    return !config || (config->end_token >= -1 && config->end_token < z->token_count) ||
+    return !config || (config->end_token >= -1 && config->end_token < z->tokens.count) ||
            tg_error_set(error, TG_ERROR_RANGE, "%s: end_token %d; it must be -1 or below %d", call, config->end_token,
-                        z->token_count);
+                        z->tokens.count);
 }
 
 int64_t tg_tokenizer_encode_files(const tg_tokenizer *z, const char *const *paths, int64_t count, const char *path,
@@ -170,10 +145,18 @@ int64_t tg_tokenizer_encode_files(const tg_tokenizer *z, const char *const *path
     if (!check(z, path, width, config, error)) {
         return -1;
     }
-    job j = {.z = z, .width = width};
-    j.config = config ? *config : tg_tokenizer_encode_files_config_default();
+    job *j = tg_alloc_zeroed(1, sizeof *j);
+    if (!j) {
+        tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
+        return -1;
+    }
+    j->z = z;
+    j->width = width;
+    j->config = config ? *config : tg_tokenizer_encode_files_config_default();
     tg_piece_reader reader;
-    bool is_good = tg_piece_reader_begin(&reader, call, paths, count, z, error) && run(&j, &reader, path, error);
+    bool is_good = tg_piece_reader_begin(&reader, call, z, paths, count, error) && run(j, &reader, path, error);
     tg_piece_reader_end(&reader);
-    return is_good ? j.progress.tokens : -1;
+    int64_t tokens = is_good ? j->progress.tokens : -1;
+    tg_free(j);
+    return tokens;
 }

@@ -51,14 +51,12 @@ static void trim(const tg_tokenizer *z, const tg_stage *s, const char *text, tg_
     }
 }
 
-const tg_stage_kind *tg_post_processor_kind(const char *name)
-{
-    static const tg_stage_kind kinds[] = {
-        {"ByteLevel", "", "add_prefix_space trim_offsets use_regex ", NULL, NULL, 0, NULL},
-        {"TemplateProcessing", "single special_tokens ", "pair ", NULL, NULL, 0, NULL},
-    };
-    return tg_kind_find(kinds, sizeof kinds / sizeof *kinds, name);
-}
+const tg_stage_kind tg_post_processor_kinds[] = {
+    {"ByteLevel", "", "add_prefix_space trim_offsets use_regex ", NULL, NULL, 0, NULL},
+    {"TemplateProcessing", "single special_tokens ", "pair ", NULL, NULL, 0, NULL},
+    {"Sequence", "processors ", "", NULL, NULL, 0, NULL},
+    {NULL, NULL, NULL, NULL, NULL, 0, NULL},
+};
 
 /* Returns the template of a tokenizer, or NULL. */
 static const tg_stage *template_of(const tg_tokenizer *z)
@@ -272,5 +270,5 @@ int32_t tg_tokenizer_find(const tg_tokenizer *z, const char *token)
             return z->added[i].id;
         }
     }
-    return z && token && token[0] ? tg_names_find(&z->names, z, token, strlen(token)) : -1;
+    return z && token && token[0] ? tg_names_find(&z->tokens, token, strlen(token)) : -1;
 }

@@ -3,6 +3,23 @@
 
 #include <string.h>
 
+static bool read_value(tg_json *j, const tg_member *member, const tg_json_text *name, void *out)
+{
+    size_t count = 0;
+    if (member->form != TG_VALUES) {
+        return (member->form == TG_VALUE_OR_NULL && tg_json_word(j, "null")) || member->read(j, name, out);
+    }
+    if (!tg_json_begin(j, '[')) {
+        return false;
+    }
+    while (tg_json_more(j, ']', &count)) {
+        if (!member->read(j, name, out)) {
+            return false;
+        }
+    }
+    return !j->failed;
+}
+
 bool tg_members_read_all(tg_json *j, tg_members *o)
 {
     size_t count = 0, k;
@@ -22,7 +39,7 @@ bool tg_members_read_all(tg_json *j, tg_members *o)
             return tg_json_fail(j, name.at, "%s has \"%s\" twice", o->what, o->members[k].name);
         }
         o->given |= UINT32_C(1) << k;
-        if (!o->members[k].read(j, &name, (char *)o->out + o->members[k].offset)) {
+        if (!read_value(j, &o->members[k], &name, (char *)o->out + o->members[k].offset)) {
             return false;
         }
     }

@@ -4,11 +4,15 @@
 
 #include <tapegrad/extend.h>
 
+/* A value is read once; or passed over if it is null; or is a list, each element of which is read. */
+typedef enum tg_member_form { TG_VALUE, TG_VALUE_OR_NULL, TG_VALUES } tg_member_form;
+
 typedef struct tg_member {
     const char *name;
     /* reads the value; `name` is where an error is reported */
     bool (*read)(tg_json *j, const tg_json_text *name, void *out);
     size_t offset; /* of the value in what is read */
+    tg_member_form form;
 } tg_member;
 
 /* An object that is being read. */

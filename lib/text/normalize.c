@@ -36,12 +36,8 @@ static bool run_replace(tg_pipeline *w, size_t stage, const tg_view *v)
 
 static bool run_prepend(tg_pipeline *w, size_t stage, const tg_view *v)
 {
-    const tg_stage *s = w->z->steps[stage];
-    tg_edit *d = &w->edits[stage];
-    d->count = 0;
-    tg_edit_put(d, s->content, strlen(s->content), tg_view_place(v, 0, tg_character_size(v->text[0])));
-    tg_edit_copy(d, v, 0, v->length);
-    return tg_pipeline_edited(w, stage + 1, d);
+    tg_edit_prepend(&w->edits[stage], v, w->z->steps[stage]->content);
+    return tg_pipeline_edited(w, stage + 1, &w->edits[stage]);
 }
 
 #ifdef TG_HAVE_UTF8PROC
@@ -218,36 +214,16 @@ static void normalize(const tg_view *v, int options, tg_edit *d)
     tg_edit_copy(d, v, copied, v->length);
 }
 
-/* Normalizes the text, unless all of its bytes are below `first`. */
-static bool run_normalize(tg_pipeline *w, size_t stage, const tg_view *v, int options, unsigned char first)
+/* The options are in the row of the kind. NFC changes no text of characters below U+0300, and no form one of ASCII. */
+static bool run_normalize(tg_pipeline *w, size_t stage, const tg_view *v)
 {
-    if (is_below(v, first)) {
+    int options = w->z->steps[stage]->kind->option;
+    if (is_below(v, options == UTF8PROC_COMPOSE ? 0xcc : 0x80)) {
         return tg_pipeline_next(w, stage + 1, v);
     }
     w->edits[stage].count = 0;
     normalize(v, options, &w->edits[stage]);
     return tg_pipeline_edited(w, stage + 1, &w->edits[stage]);
-}
-
-/* The characters below U+0300 are composed. */
-static bool run_nfc(tg_pipeline *w, size_t stage, const tg_view *v)
-{
-    return run_normalize(w, stage, v, UTF8PROC_COMPOSE, 0xcc);
-}
-
-static bool run_nfd(tg_pipeline *w, size_t stage, const tg_view *v)
-{
-    return run_normalize(w, stage, v, 0, 0x80);
-}
-
-static bool run_nfkc(tg_pipeline *w, size_t stage, const tg_view *v)
-{
-    return run_normalize(w, stage, v, UTF8PROC_COMPOSE | UTF8PROC_COMPAT, 0x80);
-}
-
-static bool run_nfkd(tg_pipeline *w, size_t stage, const tg_view *v)
-{
-    return run_normalize(w, stage, v, UTF8PROC_COMPAT, 0x80);
 }
 
 /* ---- one character after the other ---- */
@@ -333,50 +309,42 @@ static void clean(const tg_stage *s, const tg_view *v, tg_edit *d)
 static bool run_bert(tg_pipeline *w, size_t stage, const tg_view *v)
 {
     const tg_stage *s = w->z->steps[stage];
-    tg_edit *d = &w->edits[stage], *other = &w->spare, *swapped;
-    d->count = other->count = 0;
-    clean(s, v, d);
-    tg_view now = {d->bytes, d->count, d->places, 0};
+    tg_edit *d = &w->edits[stage], cleaned = {0}, decomposed = {0}, stripped = {0};
+    clean(s, v, &cleaned);
+    tg_view now = tg_edit_view(&cleaned);
     if ((s->has_strips_accents ? s->strips_accents : s->lowers) && !is_below(&now, 0x80)) {
-        normalize(&now, 0, other);
-        now = (tg_view){other->bytes, other->count, other->places, 0};
-        d->count = 0;
-        strip_marks(&now, false, d);
-        now = (tg_view){d->bytes, d->count, d->places, 0};
-        other->count = 0;
+        normalize(&now, 0, &decomposed);
+        now = tg_edit_view(&decomposed);
+        strip_marks(&now, false, &stripped);
+        now = tg_edit_view(&stripped);
     }
+    d->count = 0;
     if (s->lowers) {
-        lower(&now, other);
-        swapped = d;
-        d = other;
-        other = swapped;
+        lower(&now, d);
+    } else {
+        tg_edit_copy(d, &now, 0, now.length);
     }
-    d->failed |= other->failed;
-    if (d == &w->spare) { /* the next piece of this stage writes there, too */
-        tg_edit moved = w->edits[stage];
-        w->edits[stage] = w->spare;
-        w->spare = moved;
-        d = &w->edits[stage];
-    }
+    d->failed |= cleaned.failed || decomposed.failed || stripped.failed;
+    tg_edit_free(&cleaned);
+    tg_edit_free(&decomposed);
+    tg_edit_free(&stripped);
     return tg_pipeline_edited(w, stage + 1, d);
 }
 
 #endif
 
-const tg_stage_kind *tg_normalizer_kind(const char *name)
-{
-    static const tg_stage_kind kinds[] = {
-        {"Replace", "pattern content ", "", run_replace, NULL, 0, NULL},
-        {"Prepend", "prepend ", "", run_prepend, NULL, 0, NULL},
+const tg_stage_kind tg_normalizer_kinds[] = {
+    {"Replace", "pattern content ", "", run_replace, NULL, 0, NULL},
+    {"Prepend", "prepend ", "", run_prepend, NULL, 0, NULL},
 #ifdef TG_HAVE_UTF8PROC
-        {"NFC", "", "", run_nfc, NULL, 0, NULL},
-        {"NFD", "", "", run_nfd, NULL, 0, NULL},
-        {"NFKC", "", "", run_nfkc, NULL, 0, NULL},
-        {"NFKD", "", "", run_nfkd, NULL, 0, NULL},
-        {"Lowercase", "", "", run_lowercase, NULL, 0, NULL},
-        {"StripAccents", "", "", run_strip_accents, NULL, 0, NULL},
-        {"BertNormalizer", "clean_text handle_chinese_chars lowercase ", "strip_accents ", run_bert, NULL, 0, NULL},
+    {"NFC", "", "", run_normalize, NULL, UTF8PROC_COMPOSE, NULL},
+    {"NFD", "", "", run_normalize, NULL, 0, NULL},
+    {"NFKC", "", "", run_normalize, NULL, UTF8PROC_COMPOSE | UTF8PROC_COMPAT, NULL},
+    {"NFKD", "", "", run_normalize, NULL, UTF8PROC_COMPAT, NULL},
+    {"Lowercase", "", "", run_lowercase, NULL, 0, NULL},
+    {"StripAccents", "", "", run_strip_accents, NULL, 0, NULL},
+    {"BertNormalizer", "clean_text handle_chinese_chars lowercase ", "strip_accents ", run_bert, NULL, 0, NULL},
 #endif
-    };
-    return tg_kind_find(kinds, sizeof kinds / sizeof *kinds, name);
-}
+    {"Sequence", "normalizers ", "", NULL, NULL, 0, NULL},
+    {NULL, NULL, NULL, NULL, NULL, 0, NULL},
+};

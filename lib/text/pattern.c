@@ -5,9 +5,7 @@
  *   contractions | letters | digits | other characters (each with at most one space before them) | white space
  *
  * A run of white space does not include the last character before a word, so that the word can begin with a space.
- * Possessive quantifiers match the same words and prevent backtracking in a word of a million letters. Every character
- * is matched by one of the branches, so words follow each other without gaps. Most words of most texts consist of ASCII
- * characters of one kind, and are found without PCRE2, ten times as fast.
+ * Every character is matched by one of the branches, so words follow each other without gaps.
  */
 #include "text/pattern.h"
 
@@ -21,56 +19,40 @@
 struct tg_pattern {
     pcre2_general_context *memory;
     pcre2_code *code;
-    char *literal; /* what is searched for instead of the code; NULL: the code */
-    size_t literal_length;
     tg_cuts cuts;
 };
 
 const char tg_gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-static const char possessive_gpt2[] = "'(?:[sdmt]|re|ve|ll)"
-                                      "| ?\\p{L}++"
-                                      "| ?\\p{N}++"
-                                      "| ?[^\\p{White_Space}\\p{L}\\p{N}]++"
-                                      "|\\p{White_Space}+(?!\\P{White_Space})"
-                                      "|\\p{White_Space}++";
+/* Patterns that published tokenizers have, first those that split as GPT-2's does. None of their branches goes from a
+ * newline to a letter, and none but GPT-2's white space looks beyond a newline. */
+#define GPT2_PATTERNS 3
 
-/* Patterns that published tokenizers have, and where they may be cut. None of their branches goes from a newline to a
- * letter, and none but GPT-2's white space looks beyond a newline. */
-static const struct known {
-    const char *text;
-    tg_cuts cuts;
-} known[] = {
-    {tg_gpt2_pattern, TG_CUT_GPT2},
+static const char *const known[] = {
+    tg_gpt2_pattern,
     /* tiktoken's, which splits equally */
-    {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s++$|\\s+(?!\\S)|\\s", TG_CUT_GPT2},
-    {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s++\\z|\\s+(?!\\S)|\\s", TG_CUT_GPT2},
+    "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s++$|\\s+(?!\\S)|\\s",
+    "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s++\\z|\\s+(?!\\S)|\\s",
     /* cl100k, Llama 3 */
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     TG_CUT_LINES},
-    {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++\\z|"
-     "\\s*[\\r\\n]|\\s+(?!\\S)|\\s",
-     TG_CUT_LINES},
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++\\z|"
+    "\\s*[\\r\\n]|\\s+(?!\\S)|\\s",
     /* Qwen 2 and 3; Qwen 3.5 */
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     TG_CUT_LINES},
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|"
-     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     TG_CUT_LINES},
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|"
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
     /* o200k */
-    {"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|"
-     "'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|"
-     "'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     TG_CUT_LINES},
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|"
+    "'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|"
+    "'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
     /* Digits, and the three of DeepSeek */
-    {"\\p{N}", TG_CUT_LINES},
-    {"\\p{N}{1,3}", TG_CUT_LINES},
-    {"[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", TG_CUT_LINES},
-    {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{"
-     "P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
-     TG_CUT_LINES},
+    "\\p{N}",
+    "\\p{N}{1,3}",
+    "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{"
+    "P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
 };
 
 /* ---- the notation ---- */
@@ -93,15 +75,16 @@ static const struct escape {
     {'v', "\\x0b", "\\x0b"},
 };
 
-static pcre2_code *compile(const char *text, pcre2_general_context *memory, int *code, size_t *at)
+#define PATTERN (PCRE2_UCP | PCRE2_MULTILINE)
+
+static pcre2_code *compile(const char *text, uint32_t options, pcre2_general_context *memory, int *code, size_t *at)
 {
     pcre2_compile_context *context = pcre2_compile_context_create(memory);
     pcre2_code *compiled = NULL;
     *code = PCRE2_ERROR_HEAP_FAILED;
     if (context) {
         pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-        compiled = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, code,
-                                 at, context);
+        compiled = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, PCRE2_UTF | options, code, at, context);
         pcre2_compile_context_free(context);
     }
     return compiled;
@@ -116,7 +99,7 @@ static void add_property(tg_text_buffer *out, const char *text, size_t length, p
         size_t at;
         int code;
         snprintf(script, sizeof script, "\\%c{sc:%.*s", text[0], TG_CUT(text + 2, (int)length - 2));
-        pcre2_code *compiled = compile(script, memory, &code, &at);
+        pcre2_code *compiled = compile(script, PATTERN, memory, &code, &at);
         if (compiled) {
             pcre2_code_free(compiled);
             tg_text_add(out, script);
@@ -203,23 +186,26 @@ static bool out_of_memory(tg_error *error)
     return tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory for a pattern");
 }
 
-static bool compile_pattern(tg_pattern *p, const char *text, tg_error *error)
+static bool compile_pattern(tg_pattern *p, const char *text, bool is_literal, tg_error *error)
 {
     int code = 0;
-    size_t at = 0;
+    size_t at = 0, bad = SIZE_MAX;
     tg_text_buffer written = {0};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        p->cuts = strcmp(text, known[i].text) == 0 ? known[i].cuts : p->cuts;
+        p->cuts =
+            !is_literal && strcmp(text, known[i]) == 0 ? (i < GPT2_PATTERNS ? TG_CUT_GPT2 : TG_CUT_LINES) : p->cuts;
     }
-    size_t bad = translate(&written, text, p->memory);
+    if (is_literal) {
+        tg_text_add(&written, text);
+    } else {
+        bad = translate(&written, text, p->memory);
+    }
     if (bad != SIZE_MAX && !written.failed) {
         tg_free(written.bytes);
         return tg_error_set(error, TG_ERROR_FORMAT, "the pattern's \"%.*s\" is not supported", TG_CUT(text + bad, 20));
     }
     p->code = written.failed ? NULL
-                             : compile(p->cuts == TG_CUT_GPT2 ? possessive_gpt2
-                                       : written.bytes        ? written.bytes
-                                                              : "",
+                             : compile(written.bytes ? written.bytes : "", is_literal ? PCRE2_LITERAL : PATTERN,
                                        p->memory, &code, &at);
     bool is_refused = !written.failed && !p->code && code != PCRE2_ERROR_HEAP_FAILED;
     tg_free(written.bytes);
@@ -239,27 +225,19 @@ static bool compile_pattern(tg_pattern *p, const char *text, tg_error *error)
 
 tg_pattern *tg_pattern_new(const char *text, bool is_literal, tg_error *error)
 {
+    static const char nothing[] = "(?!)"; /* an empty text is nowhere */
+    bool is_empty = is_literal && !text[0];
     tg_pattern *p = tg_alloc_zeroed(1, sizeof *p);
-    bool is_good = p != NULL;
-    if (is_good && is_literal) {
-        p->literal_length = strlen(text);
-        p->literal = tg_alloc(p->literal_length + 1, 1);
-        is_good = p->literal != NULL;
-        if (is_good) {
-            memcpy(p->literal, text, p->literal_length + 1);
-        }
-    } else if (is_good) {
+    if (p) {
         p->memory = pcre2_general_context_create(allocate, release, NULL);
-        is_good = p->memory != NULL;
     }
-    if (!is_good) {
+    if (!p || !p->memory) {
         out_of_memory(error);
+    } else if (compile_pattern(p, is_empty ? nothing : text, is_literal && !is_empty, error)) {
+        return p;
     }
-    if (!is_good || (!is_literal && !compile_pattern(p, text, error))) {
-        tg_pattern_free(p);
-        return NULL;
-    }
-    return p;
+    tg_pattern_free(p);
+    return NULL;
 }
 
 void tg_pattern_free(tg_pattern *p)
@@ -267,7 +245,6 @@ void tg_pattern_free(tg_pattern *p)
     if (p) {
         pcre2_code_free(p->code);
         pcre2_general_context_free(p->memory);
-        tg_free(p->literal);
         tg_free(p);
     }
 }
@@ -284,79 +261,11 @@ void tg_matcher_free(tg_matcher *m)
     *m = (tg_matcher){NULL, NULL};
 }
 
-/* ---- words of ASCII in GPT-2's pattern ---- */
-
-/* The kinds of ASCII characters in the pattern. Of a character that is not ASCII, and of a control character that is
- * not white space, PCRE2 knows the kind. */
-typedef enum kind { UNKNOWN, LETTER, DIGIT, SIGN, WHITE } kind;
-
-static kind kind_of(char character)
-{
-    unsigned char c = (unsigned char)character;
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
-        return LETTER;
-    }
-    if (c == ' ' || (c >= '\t' && c <= '\r')) {
-        return WHITE;
-    }
-    return c >= '0' && c <= '9' ? DIGIT : c > ' ' && c < 127 ? SIGN : UNKNOWN;
-}
-
-/* Returns the end of the word that begins at `begin`, or 0 if PCRE2 has to find it. */
-static size_t next_ascii(const char *text, size_t length, size_t begin)
-{
-    kind first = kind_of(text[begin]);
-    if (first == UNKNOWN || text[begin] == '\'') { /* a contraction, perhaps */
-        return 0;
-    }
-    size_t at = begin + 1;
-    if (text[begin] == ' ' && at < length && kind_of(text[at]) != WHITE) {
-        first = kind_of(text[at]);
-        if (first == UNKNOWN) {
-            return 0;
-        }
-        at++;
-    }
-    while (at < length && kind_of(text[at]) == first) {
-        at++;
-    }
-    if (at < length && kind_of(text[at]) == UNKNOWN) { /* it may belong to the word */
-        return 0;
-    }
-    /* the last white space before a word belongs to the next one */
-    return first == WHITE && at < length && at - begin > 1 ? at - 1 : at;
-}
-
 /* ---- searches ---- */
-
-static int find_literal(const tg_pattern *p, const char *text, size_t length, size_t from, size_t *begin, size_t *end)
-{
-    size_t size = p->literal_length;
-    for (; size > 0 && size <= length - from; from++) {
-        const char *first = memchr(text + from, p->literal[0], length - from - size + 1);
-        if (!first) {
-            return 0;
-        }
-        from = (size_t)(first - text);
-        if (memcmp(first, p->literal, size) == 0) {
-            *begin = from;
-            *end = from + size;
-            return 1;
-        }
-    }
-    return 0;
-}
 
 int tg_pattern_find(const tg_pattern *p, tg_matcher *m, const char *text, size_t length, size_t from, size_t *begin,
                     size_t *end, tg_error *error)
 {
-    if (p->literal) {
-        return find_literal(p, text, length, from, begin, end);
-    }
-    if (p->cuts == TG_CUT_GPT2 && from < length && (*end = next_ascii(text, length, from)) > 0) {
-        *begin = from;
-        return 1;
-    }
     if (!m->match) {
         m->memory = m->memory ? m->memory : pcre2_general_context_create(allocate, release, NULL);
         m->match = m->memory ? pcre2_match_data_create(1, m->memory) : NULL;

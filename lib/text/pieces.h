@@ -29,28 +29,31 @@ typedef struct tg_piece {
 /* Checks that a piece is UTF-8. */
 bool tg_piece_check(const char *call, const tg_piece *piece, tg_error *error);
 
-/* Cuts the first piece off a text in memory: about TG_PIECE_BYTES, more if there is no place for a cut. Begin with the
- * whole text as *rest. */
-tg_piece tg_piece_cut(tg_pipeline *walk, tg_piece *rest);
-
-/* Reads files in pieces. */
+/* Reads texts in pieces of about TG_PIECE_BYTES: files, or a text in memory, whose pieces are larger where there is no
+ * place for a cut. */
 typedef struct tg_piece_reader {
     const char *call; /* for messages */
+    const char *text; /* in memory; NULL: files */
     const char *const *paths;
-    int64_t count, index;      /* of the files, and of the file that is open */
-    const tg_tokenizer *added; /* no cut divides one of its added tokens; NULL: there are none */
+    int64_t count, index; /* of the files, and of the file that is open */
     tg_file file;
-    uint64_t offset;      /* of the next piece in the file */
-    uint64_t done, total; /* bytes of all files */
+    uint64_t offset;      /* of the next piece in the text or file */
+    uint64_t done, total; /* bytes of all */
+    tg_pipeline walk;     /* finds cuts, which divide no word and no added token of a tokenizer */
+    char *bytes;          /* of a piece for each thread */
 } tg_piece_reader;
 
-/* Checks that all files can be opened, and adds up their sizes. After true, call tg_piece_reader_end. */
-bool tg_piece_reader_begin(tg_piece_reader *reader, const char *call, const char *const *paths, int64_t count,
-                           const tg_tokenizer *added, tg_error *error);
+/* Checks that all files can be opened, and adds up their sizes. Call tg_piece_reader_end afterwards, in any case. */
+bool tg_piece_reader_begin(tg_piece_reader *reader, const char *call, const tg_tokenizer *tokenizer,
+                           const char *const *paths, int64_t count, tg_error *error);
+
+/* Begins with a text in memory. */
+bool tg_piece_reader_begin_text(tg_piece_reader *reader, const char *call, const tg_tokenizer *tokenizer,
+                                const char *text, size_t length, tg_error *error);
 void tg_piece_reader_end(tg_piece_reader *reader);
 
-/* Reads the next piece into `bytes`, which has room for TG_PIECE_BYTES. An empty file is one empty piece. Returns 1, 0
- * after the last piece, and -1 after an error. */
-int tg_piece_read(tg_piece_reader *reader, tg_pipeline *walk, char *bytes, tg_piece *piece, tg_error *error);
+/* Reads a piece for each thread, tg_piece_slots() at most, which are valid until the next call. An empty file is one
+ * empty piece. Returns their number, 0 after the last piece, and -1 after an error. */
+int tg_pieces_read(tg_piece_reader *reader, tg_piece *pieces, tg_error *error);
 
 #endif

@@ -74,6 +74,13 @@ void tg_edit_copy(tg_edit *d, const tg_view *v, size_t begin, size_t end)
     d->count += end - begin;
 }
 
+void tg_edit_prepend(tg_edit *d, const tg_view *v, const char *bytes)
+{
+    d->count = 0;
+    tg_edit_put(d, bytes, strlen(bytes), tg_view_place(v, 0, tg_character_size(v->text[0])));
+    tg_edit_copy(d, v, 0, v->length);
+}
+
 void tg_edit_free(tg_edit *d)
 {
     tg_free(d->bytes);
@@ -95,7 +102,7 @@ bool tg_pipeline_edited(tg_pipeline *w, size_t stage, const tg_edit *edit)
     if (edit->failed) {
         return tg_error_set(w->error, TG_ERROR_MEMORY, "%s: out of memory", w->call);
     }
-    tg_view v = {edit->bytes, edit->count, edit->places, 0};
+    tg_view v = tg_edit_view(edit);
     return tg_pipeline_next(w, stage, &v);
 }
 
@@ -115,7 +122,6 @@ void tg_pipeline_free(tg_pipeline *w)
     for (size_t i = 0; i < sizeof w->edits / sizeof *w->edits; i++) {
         tg_edit_free(&w->edits[i]);
     }
-    tg_edit_free(&w->spare);
 }
 
 /* ---- splits ---- */
@@ -137,91 +143,60 @@ static bool joins(int behavior, const waiting *last, bool is_match)
 }
 
 /* Hands on the part that waits. */
-static bool hand_on(tg_pipeline *w, size_t stage, const tg_view *v, const waiting *part, int behavior)
+static bool hand_on(tg_pipeline *w, size_t stage, const tg_view *v, const waiting *part)
 {
-    if (!part->is_given || (behavior == TG_REMOVED && part->is_match)) {
-        return true;
-    }
+    int behavior = w->z->steps[stage]->behavior;
+    bool is_removed = behavior == TG_REMOVED ? part->is_match : behavior == TG_WORDS && !part->is_match;
     tg_view piece = tg_view_part(v, part->begin, part->end);
-    return tg_pipeline_next(w, stage + 1, &piece);
+    return !part->is_given || is_removed || tg_pipeline_next(w, stage + 1, &piece);
 }
 
-static bool add_part(tg_pipeline *w, size_t stage, const tg_view *v, waiting *last, waiting part, int behavior)
+static bool add_part(tg_pipeline *w, size_t stage, const tg_view *v, waiting *last, waiting part)
 {
-    if (last->is_given && joins(behavior, last, part.is_match)) {
+    if (last->is_given && joins(w->z->steps[stage]->behavior, last, part.is_match)) {
         *last = (waiting){last->begin, part.end, part.is_match, true};
         return true;
     }
-    bool is_good = hand_on(w, stage, v, last, behavior);
+    bool is_good = hand_on(w, stage, v, last);
     *last = part;
     return is_good;
 }
 
 /* Splits a text by the stage's pattern. */
-static bool split(tg_pipeline *w, size_t stage, const tg_view *v, int behavior, bool is_inverted)
+static bool run_split(tg_pipeline *w, size_t stage, const tg_view *v)
 {
-    tg_matches matches = {w->z->steps[stage]->pattern, &w->matcher, v->text, v->length, 0, false};
+    const tg_stage *s = w->z->steps[stage];
+    tg_matches matches = {s->pattern, &w->matcher, v->text, v->length, 0, false};
     size_t covered = 0, begin, end;
     waiting last = {0, 0, false, false};
     int found = 1;
     bool is_good = true;
     while (is_good && (found = tg_matches_next(&matches, &begin, &end, w->error)) > 0) {
         if (covered < begin) {
-            is_good = add_part(w, stage, v, &last, (waiting){covered, begin, is_inverted, true}, behavior);
+            is_good = add_part(w, stage, v, &last, (waiting){covered, begin, s->is_inverted, true});
         }
-        is_good = is_good && add_part(w, stage, v, &last, (waiting){begin, end, !is_inverted, true}, behavior);
+        is_good = is_good && add_part(w, stage, v, &last, (waiting){begin, end, !s->is_inverted, true});
         covered = end;
     }
     if (is_good && covered < v->length) {
-        is_good = add_part(w, stage, v, &last, (waiting){covered, v->length, is_inverted, true}, behavior);
+        is_good = add_part(w, stage, v, &last, (waiting){covered, v->length, s->is_inverted, true});
     }
-    return is_good && found >= 0 && hand_on(w, stage, v, &last, behavior);
-}
-
-static bool run_split(tg_pipeline *w, size_t stage, const tg_view *v)
-{
-    const tg_stage *s = w->z->steps[stage];
-    return split(w, stage, v, s->behavior, s->is_inverted);
-}
-
-/* A kind with a pattern of its own, and a behavior. */
-static bool run_fixed(tg_pipeline *w, size_t stage, const tg_view *v)
-{
-    return split(w, stage, v, w->z->steps[stage]->kind->behavior, false);
-}
-
-/* A kind with a pattern that finds the words. */
-static bool run_words(tg_pipeline *w, size_t stage, const tg_view *v)
-{
-    return split(w, stage, v, TG_REMOVED, true);
-}
-
-static bool run_digits(tg_pipeline *w, size_t stage, const tg_view *v)
-{
-    return split(w, stage, v, w->z->steps[stage]->individual_digits ? TG_ISOLATED : TG_CONTIGUOUS, false);
-}
-
-/* Returns the text with other bytes before it, which have the place of its first character. */
-static tg_view prepend(tg_pipeline *w, size_t stage, const tg_view *v, const char *bytes)
-{
-    tg_edit *d = &w->edits[stage];
-    d->count = 0;
-    tg_edit_put(d, bytes, strlen(bytes), tg_view_place(v, 0, tg_character_size(v->text[0])));
-    tg_edit_copy(d, v, 0, v->length);
-    return (tg_view){d->bytes, d->count, d->places, 0};
+    return is_good && found >= 0 && hand_on(w, stage, v, &last);
 }
 
 static bool run_byte_level(tg_pipeline *w, size_t stage, const tg_view *v)
 {
     const tg_stage *s = w->z->steps[stage];
+    tg_edit *d = &w->edits[stage];
     tg_view longer = *v;
     if (s->adds_prefix_space && v->text[0] != ' ') {
-        longer = prepend(w, stage, v, " ");
+        tg_edit_prepend(d, v, " ");
+        longer = tg_edit_view(d);
     }
-    if (w->edits[stage].failed) {
+    if (d->failed) {
         return tg_error_set(w->error, TG_ERROR_MEMORY, "%s: out of memory", w->call);
     }
-    return s->uses_regex ? split(w, stage, &longer, TG_ISOLATED, false) : tg_pipeline_next(w, stage + 1, &longer);
+    return s->uses_regex ? run_split(w, stage, &longer) : tg_pipeline_next(w, stage + 1, &longer);
 }
 
 static bool run_metaspace(tg_pipeline *w, size_t stage, const tg_view *v)
@@ -247,35 +222,24 @@ static bool run_metaspace(tg_pipeline *w, size_t stage, const tg_view *v)
     if (d->failed || !s->splits) {
         return tg_pipeline_edited(w, stage + 1, d);
     }
-    tg_view edited = {d->bytes, d->count, d->places, 0};
-    return split(w, stage, &edited, TG_WITH_NEXT, false);
-}
-
-const tg_stage_kind *tg_kind_find(const tg_stage_kind *kinds, size_t count, const char *name)
-{
-    size_t i = 0;
-    while (i < count && strcmp(kinds[i].name, name) != 0) {
-        i++;
-    }
-    return i < count ? &kinds[i] : NULL;
+    tg_view edited = tg_edit_view(d);
+    return run_split(w, stage, &edited);
 }
 
 #define PUNCTUATION "!-/:-@\\[-`{-~\\p{P}"
 
-const tg_stage_kind *tg_pre_tokenizer_kind(const char *name)
-{
-    static const tg_stage_kind kinds[] = {
-        {"ByteLevel", "add_prefix_space ", "trim_offsets use_regex ", run_byte_level, tg_gpt2_pattern, 0, NULL},
-        {"Split", "pattern behavior invert ", "", run_split, NULL, 0, NULL},
-        {"Digits", "individual_digits ", "", run_digits, "\\p{N}", 0, NULL},
-        {"Metaspace", "replacement ", "prepend_scheme add_prefix_space split ", run_metaspace, NULL, 0, NULL},
-        {"BertPreTokenizer", "", "", run_words, "[" PUNCTUATION "]|[^\\s" PUNCTUATION "]+", 0, NULL},
-        {"Whitespace", "", "", run_words, "[\\w\\x{200c}\\x{200d}]+|[^\\w\\x{200c}\\x{200d}\\s]+", 0, NULL},
-        {"WhitespaceSplit", "", "", run_fixed, "\\s", TG_REMOVED, NULL},
-        {"Punctuation", "behavior ", "", run_split, "[" PUNCTUATION "]", 0, NULL},
-    };
-    return tg_kind_find(kinds, sizeof kinds / sizeof *kinds, name);
-}
+const tg_stage_kind tg_pre_tokenizer_kinds[] = {
+    {"ByteLevel", "add_prefix_space ", "trim_offsets use_regex ", run_byte_level, tg_gpt2_pattern, TG_ISOLATED, NULL},
+    {"Split", "pattern behavior invert ", "", run_split, NULL, 0, NULL},
+    {"Digits", "individual_digits ", "", run_split, "\\p{N}", 0, NULL},
+    {"Metaspace", "replacement ", "prepend_scheme add_prefix_space split ", run_metaspace, NULL, TG_WITH_NEXT, NULL},
+    {"BertPreTokenizer", "", "", run_split, "[" PUNCTUATION "]|[^\\s" PUNCTUATION "]+", TG_WORDS, NULL},
+    {"Whitespace", "", "", run_split, "[\\w\\x{200c}\\x{200d}]+|[^\\w\\x{200c}\\x{200d}\\s]+", TG_WORDS, NULL},
+    {"WhitespaceSplit", "", "", run_split, "\\s", TG_REMOVED, NULL},
+    {"Punctuation", "behavior ", "", run_split, "[" PUNCTUATION "]", 0, NULL},
+    {"Sequence", "pretokenizers ", "", NULL, NULL, 0, NULL},
+    {NULL, NULL, NULL, NULL, NULL, 0, NULL},
+};
 
 bool tg_stages_have_bytes(const tg_stages *pre_tokenizers)
 {
@@ -322,7 +286,7 @@ tg_cuts tg_tokenizer_cuts(const tg_tokenizer *z)
         const tg_stage *s = &pre->stages[i];
         bool is_byte_level = s->kind->run == run_byte_level;
         bool is_split = s->kind->run == run_split && s->pattern && s->behavior == TG_ISOLATED && !s->is_inverted;
-        bool cuts_alone = is_byte_level ? !s->adds_prefix_space : is_split || s->kind->run == run_digits;
+        bool cuts_alone = is_byte_level ? !s->adds_prefix_space : is_split || strcmp(s->kind->name, "Digits") == 0;
         if (!cuts_alone) {
             return TG_CUT_NOWHERE;
         }

@@ -13,6 +13,14 @@ static bool read_behavior(tg_json *j, const tg_json_text *name, void *out)
                           "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
+static bool read_individual(tg_json *j, const tg_json_text *name, void *out)
+{
+    bool is_individual;
+    bool is_read = tg_read_bool(j, name, &is_individual);
+    *(int *)out = is_individual ? TG_ISOLATED : TG_CONTIGUOUS;
+    return is_read;
+}
+
 static bool read_scheme(tg_json *j, const tg_json_text *name, void *out)
 {
     static const char *const choices[] = {"always", "first", "never"};
@@ -36,9 +44,11 @@ typedef struct component {
     bool has_old_space, old_space; /* add_prefix_space of a Metaspace */
     tg_token_list single;          /* of a template: its tokens; the id is 1 for the text */
     tg_token_list ids;             /* the ids of its special tokens, each with the token's name */
+    size_t special_at;             /* the name of the special token that is read */
 } component;
 
-const char *const tg_list_names[TG_LISTS] = {"normalizer", "pre_tokenizer", "post_processor", "decoder"};
+const char *const tg_setting_names[TG_SETTINGS] = {"normalizer", "pre_tokenizer", "post_processor",
+                                                   "decoder",    "padding",       "truncation"};
 
 static bool read_type(tg_json *j, const tg_json_text *name, void *out)
 {
@@ -54,8 +64,8 @@ static bool read_literal(tg_json *j, const tg_json_text *name, void *out)
 
 static bool read_pattern(tg_json *j, const tg_json_text *name, void *out)
 {
-    static const tg_member members[] = {{"Regex", tg_read_string, offsetof(tg_stage, text)},
-                                        {"String", read_literal, 0}};
+    static const tg_member members[] = {{"Regex", tg_read_string, offsetof(tg_stage, text), TG_VALUE},
+                                        {"String", read_literal, 0, TG_VALUE}};
     (void)name;
     tg_members o = {"pattern", members, TG_COUNT_OF(members), &((component *)out)->stage, 0, 0};
     return tg_members_read_all(j, &o) &&
@@ -74,9 +84,6 @@ static bool read_prefix_space(tg_json *j, const tg_json_text *name, void *out)
 static bool read_strip_accents(tg_json *j, const tg_json_text *name, void *out)
 {
     tg_stage *s = &((component *)out)->stage;
-    if (tg_json_word(j, "null")) {
-        return true;
-    }
     s->has_strips_accents = true;
     return tg_read_bool(j, name, &s->strips_accents);
 }
@@ -95,56 +102,36 @@ static bool read_template_name(tg_json *j, const tg_json_text *name, void *out)
 
 static bool read_template_id(tg_json *j, const tg_json_text *name, void *out)
 {
-    static const tg_member members[] = {{"id", read_template_name, 0}, {"type_id", tg_read_past, 0}};
+    static const tg_member members[] = {{"id", read_template_name, 0, TG_VALUE},
+                                        {"type_id", tg_read_past, 0, TG_VALUE}};
     return tg_members_read(j, name->text, members, TG_COUNT_OF(members), "id type_id ", "", out);
 }
 
-static bool read_single(tg_json *j, const tg_json_text *name, void *out)
+/* Reads a part of a template: {"Sequence": ...} or {"SpecialToken": ...}. */
+static bool read_template_part(tg_json *j, const tg_json_text *name, void *out)
 {
-    static const tg_member members[] = {{"Sequence", read_template_id, 0},
-                                        {"SpecialToken", read_template_id, sizeof(size_t)}};
-    size_t count = 0;
-    if (!tg_json_begin(j, '[')) {
-        return false;
-    }
-    while (tg_json_more(j, ']', &count)) {
-        size_t at[2];
-        tg_members o = {"a part of the template", members, TG_COUNT_OF(members), at, 0, 0};
-        if (!tg_members_read_all(j, &o) ||
-            (o.given != 1 && o.given != 2 && !tg_member_refuse(j, name, "a list of Sequence and SpecialToken")) ||
-            !tg_token_list_add(j, &((component *)out)->single, at[o.given - 1], o.given == 1)) {
-            return false;
-        }
-    }
-    return !j->failed;
+    static const tg_member members[] = {{"Sequence", read_template_id, 0, TG_VALUE},
+                                        {"SpecialToken", read_template_id, sizeof(size_t), TG_VALUE}};
+    size_t at[2];
+    tg_members o = {"a part of the template", members, TG_COUNT_OF(members), at, 0, 0};
+    return tg_members_read_all(j, &o) &&
+           (o.given == 1 || o.given == 2 || tg_member_refuse(j, name, "a list of Sequence and SpecialToken")) &&
+           tg_token_list_add(j, &((component *)out)->single, at[o.given - 1], o.given == 1);
 }
 
-/* Where the ids of a special token of a template are put. */
-typedef struct special_ids {
-    component *c;
-    size_t at; /* the position of the name */
-} special_ids;
-
-static bool read_ids(tg_json *j, const tg_json_text *name, void *out)
+static bool read_special_id(tg_json *j, const tg_json_text *name, void *out)
 {
-    const special_ids *ids = out;
-    size_t count = 0;
+    component *c = out;
     int64_t id;
     (void)name;
-    if (!tg_json_begin(j, '[')) {
-        return false;
-    }
-    while (tg_json_more(j, ']', &count)) {
-        if (!tg_json_uint(j, &id) || !tg_token_list_add(j, &ids->c->ids, ids->at, id)) {
-            return false;
-        }
-    }
-    return !j->failed;
+    return tg_json_uint(j, &id) && tg_token_list_add(j, &c->ids, c->special_at, id);
 }
 
 static bool read_special_tokens(tg_json *j, const tg_json_text *name, void *out)
 {
-    static const tg_member members[] = {{"id", tg_read_past, 0}, {"ids", read_ids, 0}, {"tokens", tg_read_past, 0}};
+    static const tg_member members[] = {{"id", tg_read_past, 0, TG_VALUE},
+                                        {"ids", read_special_id, 0, TG_VALUES},
+                                        {"tokens", tg_read_past, 0, TG_VALUE}};
     size_t count = 0;
     tg_json_text key;
     (void)name;
@@ -152,8 +139,8 @@ static bool read_special_tokens(tg_json *j, const tg_json_text *name, void *out)
         return false;
     }
     while (tg_json_key(j, &count, &key)) {
-        special_ids ids = {out, key.at};
-        if (!tg_members_read(j, "a special token", members, TG_COUNT_OF(members), "id ids tokens ", "", &ids)) {
+        ((component *)out)->special_at = key.at;
+        if (!tg_members_read(j, "a special token", members, TG_COUNT_OF(members), "id ids tokens ", "", out)) {
             return false;
         }
     }
@@ -187,80 +174,62 @@ static bool finish_template(tg_json *j, component *c)
     return true;
 }
 
-static bool read_parts(tg_json *j, const tg_json_text *name, void *out);
+static bool read_part(tg_json *j, const tg_json_text *name, void *out);
 
 static const tg_member stage_members[] = {
-    {"type", read_type, 0},
-    {"normalizers", read_parts, 0},
-    {"pretokenizers", read_parts, 0},
-    {"processors", read_parts, 0},
-    {"decoders", read_parts, 0},
-    {"add_prefix_space", read_prefix_space, 0},
-    {"trim_offsets", tg_read_bool, offsetof(component, stage.trims_offsets)},
-    {"use_regex", tg_read_bool, offsetof(component, stage.uses_regex)},
-    {"pattern", read_pattern, 0},
-    {"behavior", read_behavior, offsetof(component, stage.behavior)},
-    {"invert", tg_read_bool, offsetof(component, stage.is_inverted)},
-    {"individual_digits", tg_read_bool, offsetof(component, stage.individual_digits)},
-    {"replacement", read_character, offsetof(component, stage.content)},
-    {"prepend_scheme", read_scheme, offsetof(component, stage.scheme)},
-    {"split", tg_read_bool, offsetof(component, stage.splits)},
-    {"content", tg_read_string, offsetof(component, stage.content)},
-    {"prepend", tg_read_string, offsetof(component, stage.content)},
-    {"prefix", tg_read_string, offsetof(component, stage.content)},
-    {"clean_text", tg_read_bool, offsetof(component, stage.cleans)},
-    {"handle_chinese_chars", tg_read_bool, offsetof(component, stage.separates_chinese)},
-    {"strip_accents", read_strip_accents, 0},
-    {"lowercase", tg_read_bool, offsetof(component, stage.lowers)},
-    {"cleanup", tg_read_bool, offsetof(component, stage.cleans_up)},
-    {"start", tg_read_number, offsetof(component, stage.start)},
-    {"stop", tg_read_number, offsetof(component, stage.stop)},
-    {"single", read_single, 0},
-    {"pair", tg_read_past, 0},
-    {"special_tokens", read_special_tokens, 0},
+    {"type", read_type, 0, TG_VALUE},
+    {"normalizers", read_part, 0, TG_VALUES},
+    {"pretokenizers", read_part, 0, TG_VALUES},
+    {"processors", read_part, 0, TG_VALUES},
+    {"decoders", read_part, 0, TG_VALUES},
+    {"add_prefix_space", read_prefix_space, 0, TG_VALUE},
+    {"trim_offsets", tg_read_bool, offsetof(component, stage.trims_offsets), TG_VALUE},
+    {"use_regex", tg_read_bool, offsetof(component, stage.uses_regex), TG_VALUE},
+    {"pattern", read_pattern, 0, TG_VALUE},
+    {"behavior", read_behavior, offsetof(component, stage.behavior), TG_VALUE},
+    {"invert", tg_read_bool, offsetof(component, stage.is_inverted), TG_VALUE},
+    {"individual_digits", read_individual, offsetof(component, stage.behavior), TG_VALUE},
+    {"replacement", read_character, offsetof(component, stage.content), TG_VALUE},
+    {"prepend_scheme", read_scheme, offsetof(component, stage.scheme), TG_VALUE},
+    {"split", tg_read_bool, offsetof(component, stage.splits), TG_VALUE},
+    {"content", tg_read_string, offsetof(component, stage.content), TG_VALUE},
+    {"prepend", tg_read_string, offsetof(component, stage.content), TG_VALUE},
+    {"prefix", tg_read_string, offsetof(component, stage.content), TG_VALUE},
+    {"clean_text", tg_read_bool, offsetof(component, stage.cleans), TG_VALUE},
+    {"handle_chinese_chars", tg_read_bool, offsetof(component, stage.separates_chinese), TG_VALUE},
+    {"strip_accents", read_strip_accents, 0, TG_VALUE_OR_NULL},
+    {"lowercase", tg_read_bool, offsetof(component, stage.lowers), TG_VALUE},
+    {"cleanup", tg_read_bool, offsetof(component, stage.cleans_up), TG_VALUE},
+    {"start", tg_read_number, offsetof(component, stage.start), TG_VALUE},
+    {"stop", tg_read_number, offsetof(component, stage.stop), TG_VALUE},
+    {"single", read_template_part, 0, TG_VALUES},
+    {"pair", tg_read_past, 0, TG_VALUE},
+    {"special_tokens", read_special_tokens, 0, TG_VALUE},
 };
 
 static bool read_component(tg_json *j, component *c);
 
-static bool read_parts(tg_json *j, const tg_json_text *name, void *out)
+static bool read_part(tg_json *j, const tg_json_text *name, void *out)
 {
     const component *sequence = out;
-    size_t count = 0;
-    if (sequence->is_part) {
-        return tg_json_fail(j, name->at, "a part of a Sequence has parts of its own");
-    }
-    if (!tg_json_begin(j, '[')) {
-        return false;
-    }
-    while (tg_json_more(j, ']', &count)) {
-        component part = {.list = sequence->list, .stages = sequence->stages, .is_part = true};
-        if (!read_component(j, &part)) {
-            return false;
-        }
-    }
-    return !j->failed;
+    component part = {.list = sequence->list, .stages = sequence->stages, .is_part = true};
+    return sequence->is_part ? tg_json_fail(j, name->at, "a part of a Sequence has parts of its own")
+                             : read_component(j, &part);
 }
 
 /* Returns the kind of a stage that has been read, NULL after an error. */
 static const tg_stage_kind *kind_of(tg_json *j, const component *c)
 {
-    static const tg_stage_kind *(*const find[TG_LISTS])(const char *name) = {tg_normalizer_kind, tg_pre_tokenizer_kind,
-                                                                             tg_post_processor_kind, tg_decoder_kind};
-    static const tg_stage_kind sequences[TG_LISTS] = {
-        {"Sequence", "normalizers ", "", NULL, NULL, 0, NULL},
-        {"Sequence", "pretokenizers ", "", NULL, NULL, 0, NULL},
-        {"Sequence", "processors ", "", NULL, NULL, 0, NULL},
-        {"Sequence", "decoders ", "", NULL, NULL, 0, NULL},
-    };
-    if (strcmp(c->type.text, "Sequence") == 0) {
-        return &sequences[c->list];
+    static const tg_stage_kind *const kinds[TG_LISTS] = {tg_normalizer_kinds, tg_pre_tokenizer_kinds,
+                                                         tg_post_processor_kinds, tg_decoder_kinds};
+    for (const tg_stage_kind *kind = kinds[c->list]; kind->name; kind++) {
+        if (strcmp(kind->name, c->type.text) == 0) {
+            return kind;
+        }
     }
-    const tg_stage_kind *kind = find[c->list](c->type.text);
-    if (!kind) {
-        tg_json_fail(j, c->type.at, "the type \"%.*s\" of a %s is not supported%s", TG_CUT(c->type.text, 60),
-                     tg_list_names[c->list], c->list == TG_NORMALIZERS ? TG_WITHOUT_UTF8PROC : "");
-    }
-    return kind;
+    tg_json_fail(j, c->type.at, "the type \"%.*s\" of a %s is not supported%s", TG_CUT(c->type.text, 60),
+                 tg_setting_names[c->list], c->list == TG_NORMALIZERS ? TG_WITHOUT_UTF8PROC : "");
+    return NULL;
 }
 
 /* Checks the members of a stage, and adds it to its list. */
@@ -275,7 +244,7 @@ static bool finish_component(tg_json *j, component *c, tg_members *o)
         return false;
     }
     char required[100];
-    snprintf(what, sizeof what, "the %s \"%s\"", tg_list_names[c->list], kind->name);
+    snprintf(what, sizeof what, "the %s \"%s\"", tg_setting_names[c->list], kind->name);
     snprintf(required, sizeof required, "type %s", kind->required);
     o->what = what;
     if (!tg_members_check(j, o, required, kind->optional)) {
@@ -295,10 +264,11 @@ static bool finish_component(tg_json *j, component *c, tg_members *o)
         return false;
     }
     if (c->stages->count == TG_MOST_STAGES) {
-        return tg_json_fail(j, o->start, "the number of stages of a %s is above %d", tg_list_names[c->list],
+        return tg_json_fail(j, o->start, "the number of stages of a %s is above %d", tg_setting_names[c->list],
                             TG_MOST_STAGES);
     }
     c->stage.kind = kind;
+    c->stage.behavior = kind->option ? kind->option : c->stage.behavior;
     c->stages->stages[c->stages->count++] = c->stage;
     c->stage = (tg_stage){0};
     return true;
@@ -306,7 +276,7 @@ static bool finish_component(tg_json *j, component *c, tg_members *o)
 
 static bool read_component(tg_json *j, component *c)
 {
-    tg_members o = {tg_list_names[c->list], stage_members, TG_COUNT_OF(stage_members), c, 0, 0};
+    tg_members o = {tg_setting_names[c->list], stage_members, TG_COUNT_OF(stage_members), c, 0, 0};
     c->stage.trims_offsets = c->stage.uses_regex = c->stage.splits = true;
     bool is_read = tg_members_read_all(j, &o) && finish_component(j, c, &o);
     tg_free(c->stage.text);

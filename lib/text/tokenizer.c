@@ -35,21 +35,10 @@ void tg_tokenizer_free(tg_tokenizer *z)
         tg_free(z->encoder->ids);
     }
     tg_pattern_free(z->word_character);
-    void *blocks[] = {z->model.unknown,
-                      z->model.prefix,
-                      z->bytes,
-                      z->begin,
-                      z->names.slots,
-                      z->merges,
-                      z->slots,
-                      z->added,
-                      z->entries,
-                      z->searches,
-                      z->shown_begin,
-                      z->shown.bytes,
-                      z->encoder,
-                      z->normalized.bytes,
-                      z};
+    tg_names_free(&z->tokens);
+    tg_names_free(&z->shown);
+    tg_added_tokens_free(z);
+    void *blocks[] = {z->model.unknown, z->model.prefix, z->merges, z->slots.slots, z->added, z->encoder, z};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         tg_free(blocks[i]);
     }
@@ -81,7 +70,7 @@ static void add_steps(tg_tokenizer *z, const tg_stages *stages)
 static void add_search(tg_tokenizer *z, int search)
 {
     z->search_stages[search].kind = &tg_search_kind;
-    if (z->searches[search].entry_of[0] < z->searches[search].entry_of[TG_BYTES]) {
+    if (z->searches[search].length_count > 0) {
         z->steps[z->step_count++] = &z->search_stages[search];
     }
 }
@@ -90,7 +79,7 @@ bool tg_tokenizer_finish(tg_tokenizer *z, tg_error *error)
 {
     z->step_count = 0;
     add_steps(z, &z->lists[TG_NORMALIZERS]);
-    if (!tg_added_tokens_sort(z, error)) {
+    if (!tg_added_tokens_prepare(z, error)) {
         return false;
     }
     z->step_count = 0;
@@ -99,17 +88,11 @@ bool tg_tokenizer_finish(tg_tokenizer *z, tg_error *error)
     add_search(z, 1);
     add_steps(z, &z->lists[TG_PRE_TOKENIZERS]);
     z->encoder = tg_alloc_zeroed(1, sizeof *z->encoder);
-    bool is_new = !z->names.slots, has_names = tg_names_reserve(&z->names, (size_t)z->token_count);
-    for (int32_t id = 0; has_names && id < z->token_count; id++) {
-        size_t length;
-        tg_tokenizer_token(z, id, &length);
-        if (is_new && !tg_tokenizer_added(z, id)) {
-            tg_names_add(&z->names, z, id);
-        }
+    for (int32_t id = 0; id < z->tokens.count; id++) {
+        size_t length = tg_names_length(&z->tokens, id);
         z->model.longest = length > z->model.longest ? length : z->model.longest;
     }
-    return ((has_names && z->encoder) ||
-            tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory for the tokens")) &&
+    return (z->encoder || tg_error_set(error, TG_ERROR_MEMORY, "tokenizer: out of memory for the tokens")) &&
            tg_tokenizer_show(z, error);
 }
 
@@ -129,7 +112,7 @@ static void add_pattern(tg_text_buffer *json, const char *pattern)
 
 bool tg_tokenizer_use_pattern(tg_tokenizer *z, const char *pattern, const char *call, tg_error *error)
 {
-    tg_text_buffer json = {0};
+    tg_text_buffer json = {0}, kept = {0};
     tg_error problem = TG_NO_ERROR;
     if (pattern && tg_utf8_check(pattern, strlen(pattern)) < strlen(pattern)) {
         return tg_error_set(error, TG_ERROR_VALUE, "%s: the pattern is not UTF-8", call);
@@ -143,9 +126,13 @@ bool tg_tokenizer_use_pattern(tg_tokenizer *z, const char *pattern, const char *
     }
     tg_text_add(&json, "\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":");
     tg_text_add(&json, pattern ? "false}]}" : "true}");
+    tg_text_add_bytes(&kept, json.bytes, json.length);
+    z->settings[TG_PRE_TOKENIZERS] = kept.bytes;
     tg_json j = {.call = call, .path = "pattern", .text = json.bytes, .length = json.length, .error = &problem};
-    bool is_good = !json.failed || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the pattern", call);
-    bool is_prepared = is_good && tg_json_check_utf8(&j) && tg_pre_tokenizer_json_read(z, &j) &&
+    bool is_good = (!json.failed && !kept.failed) ||
+                   tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for the pattern", call);
+    bool is_prepared = is_good && tg_json_check_utf8(&j) &&
+                       tg_stages_json_read(&j, TG_PRE_TOKENIZERS, &z->lists[TG_PRE_TOKENIZERS]) &&
                        tg_tokenizer_prepare(z, call, "pattern", &problem);
     tg_free(json.bytes);
     return is_good &&
@@ -164,38 +151,6 @@ bool tg_tokenizer_is_gpt2(const tg_tokenizer *z)
 
 /* ---- tokens ---- */
 
-/* Returns the number of bytes of all tokens. */
-static size_t used_bytes(const tg_tokenizer *z)
-{
-    return z->token_count ? z->begin[z->token_count] : 0;
-}
-
-static bool reserve_tokens(tg_tokenizer *z, size_t tokens, size_t bytes)
-{
-    size_t used = z->token_count ? (size_t)z->token_count + 1 : 0;
-    return tg_grow(&z->bytes, &z->byte_capacity, used_bytes(z), bytes, 1) &&
-           tg_grow(&z->begin, &z->begin_capacity, used, tokens + 1, sizeof *z->begin);
-}
-
-bool tg_tokenizer_add_token(tg_tokenizer *z, const char *a, size_t a_length, const char *b, size_t b_length)
-{
-    size_t start = used_bytes(z), count = (size_t)z->token_count, end = start + a_length + b_length;
-    size_t a_at = (size_t)(a - z->bytes), b_at = (size_t)(b - z->bytes);
-    /* the bytes of other tokens move when z->bytes grows */
-    bool is_inside = z->bytes && a >= z->bytes && a < z->bytes + start;
-    if (count == INT32_MAX || !reserve_tokens(z, count + 1, end)) {
-        return false;
-    }
-    memcpy(z->bytes + start, is_inside ? z->bytes + a_at : a, a_length);
-    if (b_length > 0) {
-        memcpy(z->bytes + start + a_length, is_inside ? z->bytes + b_at : b, b_length);
-    }
-    z->begin[count] = start;
-    z->begin[count + 1] = end;
-    z->token_count++;
-    return true;
-}
-
 /* The bytes that are not printable are 0 to 32, 127 to 160, and 173. */
 unsigned tg_character_of_byte(unsigned byte)
 {
@@ -209,8 +164,8 @@ bool tg_tokenizer_add_bytes(tg_tokenizer *z)
             char one = (char)byte;
             bool is_itself = tg_character_of_byte(byte) == byte; /* in vocab.bpe; these 188 bytes have the first ids */
             if (is_itself == (pass == 0)) {
-                z->id_of_byte[byte] = z->token_count;
-                if (!tg_tokenizer_add_token(z, &one, 1, NULL, 0)) {
+                z->id_of_byte[byte] = z->tokens.count;
+                if (!tg_names_append(&z->tokens, &one, 1, NULL, 0) || tg_names_enter(&z->tokens) < 0) {
                     return false;
                 }
             }
@@ -224,117 +179,34 @@ const char *tg_tokenizer_token(const tg_tokenizer *z, int32_t id, size_t *length
     size_t unused;
     length = length ? length : &unused;
     *length = 0;
-    if (id < 0 || id >= z->token_count) {
+    if (id < 0 || id >= z->tokens.count) {
         return NULL;
     }
-    *length = z->begin[id + 1] - z->begin[id];
-    return z->bytes + z->begin[id];
+    return tg_names_at(&z->tokens, id, length);
 }
 
 int32_t tg_tokenizer_vocabulary(const tg_tokenizer *z)
 {
-    return z ? z->token_count : 0;
-}
-
-/* ---- names ---- */
-
-static size_t slot_of_name(const tg_names *names, const tg_tokenizer *z, const char *bytes, size_t length)
-{
-    size_t slot = tg_hash_bytes(bytes, length) & (names->slot_count - 1);
-    for (; names->slots[slot] >= 0; slot = (slot + 1) & (names->slot_count - 1)) {
-        size_t other;
-        const char *name = tg_tokenizer_token(z, names->slots[slot], &other);
-        if (other == length && memcmp(name, bytes, length) == 0) {
-            break;
-        }
-    }
-    return slot;
-}
-
-bool tg_names_reserve(tg_names *names, size_t tokens)
-{
-    bool is_new;
-    return tg_slots_reserve(&names->slots, &names->slot_count, tokens, &is_new);
-}
-
-int32_t tg_names_find(const tg_names *names, const tg_tokenizer *z, const char *bytes, size_t length)
-{
-    return names->slots[slot_of_name(names, z, bytes, length)];
-}
-
-int32_t tg_names_add(tg_names *names, const tg_tokenizer *z, int32_t id)
-{
-    size_t length;
-    const char *bytes = tg_tokenizer_token(z, id, &length);
-    size_t slot = slot_of_name(names, z, bytes, length);
-    if (names->slots[slot] < 0) {
-        names->slots[slot] = id;
-    }
-    return names->slots[slot];
+    return z ? z->tokens.count : 0;
 }
 
 /* ---- merges ---- */
 
-/* Returns the slot of a pair, or the empty slot for it: linear probing. */
-static size_t slot_of(const tg_tokenizer *z, int32_t left, int32_t right)
-{
-    size_t slot = tg_hash_pair(left, right) & (z->slot_count - 1);
-    for (; z->slots[slot] >= 0; slot = (slot + 1) & (z->slot_count - 1)) {
-        const tg_merge *merge = &z->merges[z->slots[slot]];
-        if (merge->left == left && merge->right == right) {
-            break;
-        }
-    }
-    return slot;
-}
-
-static bool reserve_slots(tg_tokenizer *z, size_t merges)
-{
-    bool is_new;
-    if (!tg_slots_reserve(&z->slots, &z->slot_count, merges, &is_new)) {
-        return false;
-    }
-    for (size_t r = 0; is_new && r < z->merge_count; r++) {
-        z->slots[slot_of(z, z->merges[r].left, z->merges[r].right)] = (int32_t)r;
-    }
-    return true;
-}
-
-static bool reserve_merges(tg_tokenizer *z, size_t merges)
-{
-    return tg_grow(&z->merges, &z->merge_capacity, z->merge_count, merges, sizeof *z->merges) &&
-           reserve_slots(z, merges);
-}
-
-/* Allocates an array of exactly this capacity, where growing it would double the capacity. */
-static void *reserve(size_t *capacity, size_t count, size_t size)
-{
-    void *array = tg_alloc(count, size);
-    *capacity = array ? count : 0;
-    return array;
-}
-
-bool tg_tokenizer_reserve(tg_tokenizer *z, size_t tokens, size_t bytes, size_t merges)
-{
-    z->bytes = reserve(&z->byte_capacity, bytes + 1, 1);
-    z->begin = reserve(&z->begin_capacity, tokens + 1, sizeof *z->begin);
-    z->merges = reserve(&z->merge_capacity, merges + 1, sizeof *z->merges);
-    return z->bytes && z->begin && z->merges && reserve_slots(z, merges);
-}
-
 int64_t tg_tokenizer_rank(const tg_tokenizer *z, int32_t left, int32_t right)
 {
-    return z->slot_count == 0 ? -1 : z->slots[slot_of(z, left, right)];
+    return z->slots.count == 0 ? -1 : *tg_pair_slot(&z->slots, z->merges, sizeof *z->merges, (tg_pair){left, right});
 }
 
 bool tg_tokenizer_add_merge(tg_tokenizer *z, int32_t left, int32_t right, int32_t result)
 {
+    const tg_pair pair = {left, right};
     size_t rank = z->merge_count;
-    if (rank == INT32_MAX || !reserve_merges(z, rank + 1)) {
+    if (rank == INT32_MAX || !tg_grow(&z->merges, &z->merge_capacity, rank, rank + 1, sizeof *z->merges) ||
+        !tg_pair_slots_reserve(&z->slots, z->merges, sizeof *z->merges, rank)) {
         return false;
     }
-    z->slots[slot_of(z, left, right)] = (int32_t)rank;
-    z->merges[rank] = (tg_merge){left, right, result};
+    *tg_pair_slot(&z->slots, z->merges, sizeof *z->merges, pair) = (int32_t)rank;
+    z->merges[rank] = (tg_merge){pair, result};
     z->merge_count++;
     return true;
 }
@@ -343,8 +215,8 @@ bool tg_tokenizer_add_merged_token(tg_tokenizer *z, int32_t left, int32_t right)
 {
     size_t a_length, b_length;
     const char *a = tg_tokenizer_token(z, left, &a_length), *b = tg_tokenizer_token(z, right, &b_length);
-    return reserve_merges(z, z->merge_count + 1) && tg_tokenizer_add_token(z, a, a_length, b, b_length) &&
-           tg_tokenizer_add_merge(z, left, right, z->token_count - 1);
+    return tg_names_append(&z->tokens, a, a_length, b, b_length) && tg_names_enter(&z->tokens) >= 0 &&
+           tg_tokenizer_add_merge(z, left, right, z->tokens.count - 1);
 }
 
 /* ---- added tokens ---- */
@@ -365,8 +237,8 @@ bool tg_tokenizer_mark_added(tg_tokenizer *z, tg_added_token token)
 
 bool tg_tokenizer_add_special(tg_tokenizer *z, const char *text)
 {
-    return tg_tokenizer_add_token(z, text, strlen(text), NULL, 0) &&
-           tg_tokenizer_mark_added(z, (tg_added_token){.id = z->token_count - 1, .is_special = true});
+    return tg_names_append(&z->tokens, text, strlen(text), NULL, 0) &&
+           tg_tokenizer_mark_added(z, (tg_added_token){.id = z->tokens.count - 1, .is_special = true});
 }
 
 const tg_added_token *tg_tokenizer_added(const tg_tokenizer *z, int32_t id)
@@ -386,11 +258,10 @@ const tg_added_token *tg_tokenizer_added(const tg_tokenizer *z, int32_t id)
 const char *tg_tokenizer_normalized_token(const tg_tokenizer *z, int32_t id, size_t *length)
 {
     const tg_added_token *added = tg_tokenizer_added(z, id);
-    if (!added || !added->is_normalized) {
+    if (!added) {
         return tg_tokenizer_token(z, id, length);
     }
-    *length = added->normalized_length;
-    return added->normalized;
+    return tg_names_at(&z->searches[0].names, (int32_t)(added - z->added), length);
 }
 
 int32_t tg_tokenizer_end_of_text(const tg_tokenizer *z)

@@ -6,10 +6,8 @@
  * the place of each byte in the text of the caller, so every id has its place there.
  *
  * Tables of the model.
- *   bytes, begin[]   token i is bytes[begin[i] .. begin[i + 1])
- *   merges[]         merge r joins the tokens .left and .right into the token .result; r is its rank
- *   slots            from (left, right) to r: a hash table with open addressing
- *   names            from the bytes of a token to its id: a hash table with open addressing
+ *   tokens           the tokens, and from their bytes to their ids: names.h
+ *   merges[], slots  merge r joins the tokens of .pair into the token .result; r is its rank; see pairs.h
  *   added[]          the added tokens, which are found in a text before it is split, ascending by id
  */
 #ifndef TG_TEXT_TOKENIZER_H
@@ -18,14 +16,9 @@
 #include <tapegrad/tokenizer.h>
 
 #include <tapegrad/extend.h>
+#include "text/names.h"
+#include "text/pairs.h"
 #include "text/pattern.h"
-
-/* Fibonacci hashing of a pair of ids (Knuth, volume 3, 6.4), for a table whose number of slots is a power of two. */
-static inline size_t tg_hash_pair(int32_t left, int32_t right)
-{
-    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 20);
-}
 
 #define TG_BYTES 256
 #define TG_END_OF_TEXT "<|endoftext|>"
@@ -65,9 +58,17 @@ typedef struct tg_edit {
 
 void tg_edit_put(tg_edit *edit, const char *bytes, size_t length, tg_place place);
 
+/* Writes a text with other bytes before it, which have the place of its first character. */
+void tg_edit_prepend(tg_edit *edit, const tg_view *view, const char *bytes);
+
 /* Adds a part of a text with its places. */
 void tg_edit_copy(tg_edit *edit, const tg_view *view, size_t begin, size_t end);
 void tg_edit_free(tg_edit *edit);
+
+static inline tg_view tg_edit_view(const tg_edit *d)
+{
+    return (tg_view){d->bytes, d->count, d->places, 0};
+}
 
 /* ---- stages ---- */
 
@@ -91,13 +92,20 @@ typedef struct tg_stage_kind {
     /* hands pieces to the next stage */
     bool (*run)(struct tg_pipeline *walk, size_t stage, const tg_view *view);
     const char *pattern; /* what it splits by, if it has no member for it */
-    int behavior;        /* the same */
+    int option;          /* the behavior, if it has no member for it; of a normalizer: its form */
     /* adds what a token becomes */
     bool (*decode)(const struct tg_stage *stage, const tg_decoding *token, tg_text_buffer *out);
 } tg_stage_kind;
 
-/* What a Split does with what its pattern finds. */
-typedef enum tg_behavior { TG_REMOVED, TG_ISOLATED, TG_WITH_PREVIOUS, TG_WITH_NEXT, TG_CONTIGUOUS } tg_behavior;
+/* What a Split does with what its pattern finds. TG_WORDS: it removes all else. */
+typedef enum tg_behavior {
+    TG_REMOVED,
+    TG_ISOLATED,
+    TG_WITH_PREVIOUS,
+    TG_WITH_NEXT,
+    TG_CONTIGUOUS,
+    TG_WORDS
+} tg_behavior;
 
 /* Where a Metaspace adds a first space. */
 typedef enum tg_scheme { TG_ALWAYS, TG_FIRST, TG_NEVER } tg_scheme;
@@ -107,7 +115,7 @@ typedef struct tg_stage {
     const tg_stage_kind *kind;
     char *text;    /* the pattern */
     char *content; /* what is put in its place, or before, or removed; the prefix of WordPiece */
-    bool is_literal, is_inverted, adds_prefix_space, uses_regex, individual_digits, splits, trims_offsets;
+    bool is_literal, is_inverted, adds_prefix_space, uses_regex, splits, trims_offsets;
     bool cleans, separates_chinese, strips_accents, has_strips_accents, lowers, cleans_up;
     int behavior, scheme;
     int64_t start, stop;
@@ -143,8 +151,7 @@ typedef struct tg_pipeline {
     bool special;     /* whether special tokens become their ids */
     tg_matcher matcher;
     tg_edit edits[2 * TG_MOST_STAGES + TG_SEARCHES]; /* of each step */
-    tg_edit spare;
-    /* receive the words, and the added tokens; false after an error */
+    /* receive the words, and the added tokens, which is optional; false after an error */
     bool (*on_word)(void *context, const tg_view *word, tg_error *error);
     bool (*on_token)(void *context, const tg_view *token, int32_t id, tg_error *error);
     void *context;
@@ -170,12 +177,9 @@ bool tg_pipeline_edited(tg_pipeline *walk, size_t stage, const tg_edit *edit);
 /* Frees the memory of the walk. */
 void tg_pipeline_free(tg_pipeline *walk);
 
-/* Returns the kind of a name, or NULL. */
-const tg_stage_kind *tg_kind_find(const tg_stage_kind *kinds, size_t count, const char *name);
-const tg_stage_kind *tg_normalizer_kind(const char *name);
-const tg_stage_kind *tg_pre_tokenizer_kind(const char *name);
-const tg_stage_kind *tg_post_processor_kind(const char *name);
-const tg_stage_kind *tg_decoder_kind(const char *name);
+/* The kinds of each list, up to one without a name. */
+extern const tg_stage_kind tg_normalizer_kinds[], tg_pre_tokenizer_kinds[], tg_post_processor_kinds[],
+    tg_decoder_kinds[];
 
 /* Compiles the patterns of stages that have been read. FORMAT, or MEMORY. */
 bool tg_stages_prepare(tg_stages *stages, tg_error *error);
@@ -208,41 +212,30 @@ typedef struct tg_model {
 /* ---- tokenizer.c ---- */
 
 typedef struct tg_merge {
-    int32_t left, right, result;
+    tg_pair pair;
+    int32_t result;
 } tg_merge;
-
-/* From the bytes of tokens to ids: a hash table with open addressing. */
-typedef struct tg_names {
-    int32_t *slots; /* -1: empty */
-    size_t slot_count;
-} tg_names;
 
 /* An added token. */
 typedef struct tg_added_token {
     int32_t id;
-    bool is_special;        /* found only if the call asks for special tokens */
-    bool is_normalized;     /* found in the normalized text between the tokens that are not */
-    bool strips_left;       /* has the white space before it, too */
-    bool strips_right;      /* and behind it */
-    bool is_single_word;    /* found only if it is no part of a word */
-    bool is_in_model;       /* the model has it, too */
-    const char *normalized; /* its bytes after the normalizers, if it is normalized; set by tg_added_tokens_sort */
-    size_t normalized_length;
+    bool is_special;     /* found only if the call asks for special tokens */
+    bool is_normalized;  /* found in the normalized text between the tokens that are not */
+    bool strips_left;    /* has the white space before it, too */
+    bool strips_right;   /* and behind it */
+    bool is_single_word; /* found only if it is no part of a word */
+    bool is_in_model;    /* the model has it, too */
 } tg_added_token;
-
-/* The added tokens in the order in which they are searched; see added_tokens.c. */
-typedef struct tg_added_entry {
-    const char *bytes;
-    size_t length;
-    size_t added; /* the index in added[] */
-} tg_added_entry;
 
 /* Bits of the hashes of first bytes that the tokens of a search have. */
 #define TG_SEARCH_BITS 16
 
+/* The added tokens that one search finds. */
 typedef struct tg_added_search {
-    int32_t entry_of[TG_BYTES + 1]; /* the first entry whose first byte is this one or larger */
-    size_t shortest;                /* the bytes of a hash */
+    tg_names names;  /* all added tokens as they are searched; only its own are found */
+    size_t *lengths; /* of its tokens, descending, each once */
+    size_t length_count, length_capacity;
+    size_t shortest; /* the bytes of a hash */
     uint64_t hashes[(1 << TG_SEARCH_BITS) / 64];
 } tg_added_search;
 
@@ -254,40 +247,23 @@ struct tg_tokenizer {
     const tg_stage *steps[2 * TG_MOST_STAGES + TG_SEARCHES]; /* of a walk */
     size_t step_count;
     tg_model model;
-    char *bytes;
-    size_t byte_capacity;
-    size_t *begin; /* token_count + 1 offsets */
-    size_t begin_capacity;
-    int32_t token_count;
-    tg_names names;
+    tg_names tokens; /* those that only a search finds are not found by their bytes */
     tg_merge *merges;
     size_t merge_count, merge_capacity;
-    int32_t *slots;    /* -1: empty */
-    size_t slot_count; /* a power of two, or 0 */
+    tg_pair_slots slots;
     tg_added_token *added;
     size_t added_count, added_capacity;
-    tg_added_entry *entries;
     tg_added_search *searches;
-    tg_text_buffer normalized; /* the bytes of normalized tokens */
     tg_pattern *word_character;
     size_t longest_added;
     int32_t end_of_text; /* -1: none */
     int32_t id_of_byte[TG_BYTES];
-    tg_text_buffer shown; /* what the tokens are decoded to, unless it is their bytes */
-    size_t *shown_begin;
+    tg_names shown;             /* what the tokens are decoded to, unless it is their bytes */
     struct tg_encoder *encoder; /* of tg_tokenizer_encode */
 };
 
 /* Returns a tokenizer without tokens. NULL with the error set. */
 tg_tokenizer *tg_tokenizer_make(tg_error *error);
-
-/* Reserves memory for a tokenizer without tokens; optional. Returns false when memory is exhausted, as the calls below
- * do. */
-bool tg_tokenizer_reserve(tg_tokenizer *tokenizer, size_t tokens, size_t bytes, size_t merges);
-
-/* Adds a token, whose id is the next one: the bytes a followed by the bytes b. They may be those of other tokens, or
- * none for an id that no token has. */
-bool tg_tokenizer_add_token(tg_tokenizer *tokenizer, const char *a, size_t a_length, const char *b, size_t b_length);
 
 /* Returns the bytes of a token as the model has them. NULL for an id that does not exist. */
 const char *tg_tokenizer_token(const tg_tokenizer *tokenizer, int32_t id, size_t *length);
@@ -319,15 +295,6 @@ const tg_added_token *tg_tokenizer_added(const tg_tokenizer *tokenizer, int32_t 
 /* Returns the rank of a pair, or -1. */
 int64_t tg_tokenizer_rank(const tg_tokenizer *tokenizer, int32_t left, int32_t right);
 
-/* Reserves memory for `tokens` names. */
-bool tg_names_reserve(tg_names *names, size_t tokens);
-
-/* Returns the id of a token in the table, or -1. */
-int32_t tg_names_find(const tg_names *names, const tg_tokenizer *tokenizer, const char *bytes, size_t length);
-
-/* Adds a token to the table. If it has the bytes of another one, returns the id of that one, else `id`. */
-int32_t tg_names_add(tg_names *names, const tg_tokenizer *tokenizer, int32_t id);
-
 /* Compiles the stages, and finds the kind of a byte-pair encoding. FORMAT, or MEMORY. */
 bool tg_tokenizer_prepare(tg_tokenizer *tokenizer, const char *call, const char *path, tg_error *error);
 
@@ -345,18 +312,19 @@ bool tg_tokenizer_finish(tg_tokenizer *tokenizer, tg_error *error);
 extern const tg_stage_kind tg_search_kind;
 
 /* Prepares the search for added tokens. */
-bool tg_added_tokens_sort(tg_tokenizer *tokenizer, tg_error *error);
+bool tg_added_tokens_prepare(tg_tokenizer *tokenizer, tg_error *error);
 
-/* Returns the longest added token of a search that `text` begins with, or NULL. */
-const tg_added_entry *tg_added_tokens_find(const tg_tokenizer *tokenizer, int search, const char *text, size_t length);
+/* Returns the longest added token of a search that `text` begins with, and writes its length there; or NULL. */
+const tg_added_token *tg_added_tokens_find(const tg_tokenizer *tokenizer, int search, const char *text, size_t length,
+                                           size_t *size);
+void tg_added_tokens_free(tg_tokenizer *tokenizer);
 
 /* ---- encode.c ---- */
 
 /* The word that is being merged, as a linked list of symbols; the heap of pairs; and the output. Begins as zeros. */
 typedef struct tg_encoder {
-    int32_t *symbol, *next, *previous; /* symbol -1: merged with the previous symbol */
-    uint32_t *size;                    /* the bytes of a symbol */
-    size_t symbol_capacity, next_capacity, previous_capacity, size_capacity;
+    struct tg_symbol *symbols;
+    size_t symbol_capacity;
     struct tg_candidate *heap;
     size_t heap_count, heap_capacity;
     bool *is_whole; /* by id: whether the merges make the token of a word that has its bytes */

@@ -33,66 +33,7 @@ typedef struct reading {
 static bool must_be_null(tg_json *j, const tg_json_text *name, void *out)
 {
     (void)out;
-    return tg_json_word(j, "null") || tg_member_refuse(j, name, "null; anything else gives other ids");
-}
-
-static bool null_or_bool(tg_json *j, const tg_json_text *name, void *out)
-{
-    return tg_json_word(j, "null") || tg_read_bool(j, name, out);
-}
-
-static bool null_or_number(tg_json *j, const tg_json_text *name, void *out)
-{
-    return tg_json_word(j, "null") || tg_read_number(j, name, out);
-}
-
-static bool null_or_string(tg_json *j, const tg_json_text *name, void *out)
-{
-    return tg_json_word(j, "null") || tg_read_string(j, name, out);
-}
-
-/* Keeps the JSON of a value that is read next, unless it is null. */
-static bool keep_setting(tg_json *j, char **setting)
-{
-    tg_json_next(j);
-    size_t begin = j->at, end = begin, depth = 0;
-    for (bool in_string = false; end < j->length; end++) {
-        char c = j->text[end];
-        if (in_string && c == '\\' && end + 1 < j->length) {
-            end++;
-        } else if (c == '"') {
-            in_string = !in_string;
-        } else if (!in_string && (c == '{' || c == '[')) {
-            depth++;
-        } else if (!in_string && (c == '}' || c == ']')) {
-            depth -= depth > 0;
-            if (depth == 0) {
-                end++;
-                break;
-            }
-        }
-    }
-    if (j->text[begin] != '{') { /* null, or an error */
-        return true;
-    }
-    *setting = tg_alloc(end - begin + 1, 1);
-    if (!*setting) {
-        return tg_member_no_memory(j);
-    }
-    memcpy(*setting, j->text + begin, end - begin);
-    (*setting)[end - begin] = '\0';
-    return true;
-}
-
-static bool read_list(tg_json *j, const tg_json_text *name, void *out)
-{
-    tg_tokenizer *z = ((reading *)out)->v->z;
-    int list = 0;
-    while (strcmp(tg_list_names[list], name->text) != 0) {
-        list++;
-    }
-    return keep_setting(j, &z->settings[list]) &&
-           (tg_json_word(j, "null") || tg_stages_json_read(j, (tg_list)list, &z->lists[list]));
+    return tg_member_refuse(j, name, "null; anything else gives other ids");
 }
 
 /* ---- truncation and padding ---- */
@@ -108,7 +49,7 @@ static bool read_direction(tg_json *j, const tg_json_text *name, void *out)
 
 static bool read_fixed(tg_json *j, const tg_json_text *name, void *out)
 {
-    static const tg_member members[] = {{"Fixed", tg_read_number, offsetof(tg_limits, fill)}};
+    static const tg_member members[] = {{"Fixed", tg_read_number, offsetof(tg_limits, fill), TG_VALUE}};
     static const char *const choices[] = {"BatchLongest"};
     int choice;
     return tg_json_next(j) == '{' ? tg_members_read(j, "strategy", members, 1, "Fixed ", "", out)
@@ -118,32 +59,51 @@ static bool read_fixed(tg_json *j, const tg_json_text *name, void *out)
 static bool read_padding(tg_json *j, const tg_json_text *name, void *out)
 {
     static const tg_member members[] = {
-        {"strategy", read_fixed, 0},
-        {"direction", read_direction, offsetof(tg_limits, pads_left)},
-        {"pad_to_multiple_of", null_or_number, offsetof(tg_limits, multiple)},
-        {"pad_id", tg_read_number, offsetof(tg_limits, pad)},
-        {"pad_type_id", tg_read_past, 0},
-        {"pad_token", tg_read_past, 0},
+        {"strategy", read_fixed, 0, TG_VALUE},
+        {"direction", read_direction, offsetof(tg_limits, pads_left), TG_VALUE},
+        {"pad_to_multiple_of", tg_read_number, offsetof(tg_limits, multiple), TG_VALUE_OR_NULL},
+        {"pad_id", tg_read_number, offsetof(tg_limits, pad), TG_VALUE},
+        {"pad_type_id", tg_read_past, 0, TG_VALUE},
+        {"pad_token", tg_read_past, 0, TG_VALUE},
     };
-    tg_tokenizer *z = ((reading *)out)->v->z;
-    return keep_setting(j, &z->settings[TG_PADDING]) &&
-           (tg_json_word(j, "null") ||
-            tg_members_read(j, name->text, members, TG_COUNT_OF(members), "strategy direction pad_id ",
-                            "pad_to_multiple_of pad_type_id pad_token ", &z->limits));
+    return tg_members_read(j, name->text, members, TG_COUNT_OF(members), "strategy direction pad_id ",
+                           "pad_to_multiple_of pad_type_id pad_token ", out);
 }
 
 static bool read_truncation(tg_json *j, const tg_json_text *name, void *out)
 {
     static const tg_member members[] = {
-        {"direction", read_direction, offsetof(tg_limits, cuts_left)},
-        {"max_length", tg_read_number, offsetof(tg_limits, most)},
-        {"strategy", tg_read_past, 0},
-        {"stride", tg_read_past, 0},
+        {"direction", read_direction, offsetof(tg_limits, cuts_left), TG_VALUE},
+        {"max_length", tg_read_number, offsetof(tg_limits, most), TG_VALUE},
+        {"strategy", tg_read_past, 0, TG_VALUE},
+        {"stride", tg_read_past, 0, TG_VALUE},
     };
-    tg_tokenizer *z = ((reading *)out)->v->z;
-    return keep_setting(j, &z->settings[TG_TRUNCATION]) &&
-           (tg_json_word(j, "null") || tg_members_read(j, name->text, members, TG_COUNT_OF(members), "max_length ",
-                                                       "direction strategy stride ", &z->limits));
+    return tg_members_read(j, name->text, members, TG_COUNT_OF(members), "max_length ", "direction strategy stride ",
+                           out);
+}
+
+/* ---- settings ---- */
+
+/* Reads a setting, and keeps its JSON. */
+static bool read_setting(tg_json *j, const tg_json_text *name, void *out)
+{
+    const tg_vocabulary *v = ((reading *)out)->v;
+    int setting = 0;
+    while (strcmp(tg_setting_names[setting], name->text) != 0) {
+        setting++;
+    }
+    tg_json_next(j);
+    size_t begin = j->at;
+    bool is_read = setting == TG_PADDING      ? read_padding(j, name, &v->z->limits)
+                   : setting == TG_TRUNCATION ? read_truncation(j, name, &v->z->limits)
+                                              : tg_stages_json_read(j, (tg_list)setting, &v->z->lists[setting]);
+    if (is_read) {
+        tg_text_buffer kept = {0};
+        tg_text_add_bytes(&kept, v->copy + begin, j->at - begin);
+        v->z->settings[setting] = kept.bytes;
+        is_read = !kept.failed || tg_member_no_memory(j);
+    }
+    return is_read;
 }
 
 /* ---- added_tokens ---- */
@@ -151,7 +111,7 @@ static bool read_truncation(tg_json *j, const tg_json_text *name, void *out)
 typedef struct added_token {
     int64_t id;
     tg_json_text content;
-    bool is_special, is_normalized, strips_left, strips_right, is_single_word;
+    tg_added_token flags;
 } added_token;
 
 static bool read_content(tg_json *j, const tg_json_text *name, void *out)
@@ -160,41 +120,32 @@ static bool read_content(tg_json *j, const tg_json_text *name, void *out)
     return tg_json_string(j, out);
 }
 
-static bool read_added_tokens(tg_json *j, const tg_json_text *name, void *out)
+static bool read_added_token(tg_json *j, const tg_json_text *name, void *out)
 {
     static const tg_member members[] = {
-        {"id", tg_read_number, offsetof(added_token, id)},
-        {"content", read_content, offsetof(added_token, content)},
-        {"single_word", tg_read_bool, offsetof(added_token, is_single_word)},
-        {"lstrip", tg_read_bool, offsetof(added_token, strips_left)},
-        {"rstrip", tg_read_bool, offsetof(added_token, strips_right)},
-        {"normalized", tg_read_bool, offsetof(added_token, is_normalized)},
-        {"special", tg_read_bool, offsetof(added_token, is_special)},
+        {"id", tg_read_number, offsetof(added_token, id), TG_VALUE},
+        {"content", read_content, offsetof(added_token, content), TG_VALUE},
+        {"single_word", tg_read_bool, offsetof(added_token, flags.is_single_word), TG_VALUE},
+        {"lstrip", tg_read_bool, offsetof(added_token, flags.strips_left), TG_VALUE},
+        {"rstrip", tg_read_bool, offsetof(added_token, flags.strips_right), TG_VALUE},
+        {"normalized", tg_read_bool, offsetof(added_token, flags.is_normalized), TG_VALUE},
+        {"special", tg_read_bool, offsetof(added_token, flags.is_special), TG_VALUE},
     };
     tg_vocabulary_lists *lists = ((reading *)out)->lists;
-    size_t count = 0;
+    added_token t = {.id = 0};
     (void)name;
-    if (!tg_json_begin(j, '[')) {
+    if (!tg_members_read(j, "an added token", members, TG_COUNT_OF(members),
+                         "id content single_word lstrip rstrip normalized special ", "", &t) ||
+        !tg_token_list_add(j, &lists->added, t.content.at, t.id)) {
         return false;
     }
-    while (tg_json_more(j, ']', &count)) {
-        added_token t = {.id = 0};
-        if (!tg_members_read(j, "an added token", members, TG_COUNT_OF(members),
-                             "id content single_word lstrip rstrip normalized special ", "", &t) ||
-            !tg_token_list_add(j, &lists->added, t.content.at, t.id)) {
-            return false;
-        }
-        if (!tg_grow(&lists->flags, &lists->flag_capacity, count - 1, count, sizeof *lists->flags)) {
-            return tg_member_no_memory(j);
-        }
-        lists->flags[count - 1] = (tg_added_token){.id = (int32_t)t.id,
-                                                   .is_special = t.is_special,
-                                                   .is_normalized = t.is_normalized,
-                                                   .strips_left = t.strips_left,
-                                                   .strips_right = t.strips_right,
-                                                   .is_single_word = t.is_single_word};
+    size_t count = lists->added.count;
+    if (!tg_grow(&lists->flags, &lists->flag_capacity, count - 1, count, sizeof *lists->flags)) {
+        return tg_member_no_memory(j);
     }
-    return !j->failed;
+    t.flags.id = (int32_t)t.id;
+    lists->flags[count - 1] = t.flags;
+    return true;
 }
 
 /* ---- model ---- */
@@ -244,51 +195,41 @@ static bool read_separate_merge(tg_json *j, tg_token_list *merges)
            (count == 2 || tg_json_fail(j, at, "the number of tokens of a merge is %zu; it must be 2", count));
 }
 
-static bool read_merges(tg_json *j, const tg_json_text *name, void *out)
+static bool read_merge(tg_json *j, const tg_json_text *name, void *out)
 {
     tg_token_list *merges = &((reading *)out)->lists->merges;
-    size_t count = 0;
     (void)name;
-    if (!tg_json_begin(j, '[')) {
-        return false;
-    }
-    while (tg_json_more(j, ']', &count)) {
-        bool is_separate = tg_json_next(j) == '[';
-        if (!(is_separate ? read_separate_merge(j, merges) : read_joined_merge(j, merges))) {
-            return false;
-        }
-    }
-    return !j->failed;
+    return tg_json_next(j) == '[' ? read_separate_merge(j, merges) : read_joined_merge(j, merges);
 }
 
 static bool read_prefix(tg_json *j, const tg_json_text *name, void *out)
 {
     reading *r = out;
     r->prefix_at = name->at;
-    return null_or_string(j, name, &r->model.prefix);
+    return tg_read_string(j, name, &r->model.prefix);
 }
 
 static bool must_be_empty(tg_json *j, const tg_json_text *name, void *out)
 {
     char **suffix = &((reading *)out)->suffix;
-    return null_or_string(j, name, suffix) &&
-           (!*suffix || !**suffix || tg_member_refuse(j, name, "null or \"\"; anything else gives other ids"));
+    return tg_read_string(j, name, suffix) &&
+           (!**suffix || tg_member_refuse(j, name, "null or \"\"; anything else gives other ids"));
 }
 
 static bool read_model(tg_json *j, const tg_json_text *name, void *out)
 {
     static const tg_member members[] = {
-        {"type", read_model_type, 0}, /* old files have none */
-        {"dropout", must_be_null, 0},
-        {"unk_token", null_or_string, offsetof(reading, model.unknown)},
-        {"continuing_subword_prefix", read_prefix, 0},
-        {"end_of_word_suffix", must_be_empty, 0},
-        {"fuse_unk", null_or_bool, offsetof(reading, model.fuses_unknown)},
-        {"byte_fallback", null_or_bool, offsetof(reading, model.has_byte_fallback)},
-        {"ignore_merges", null_or_bool, offsetof(reading, model.ignores_merges)},
-        {"max_input_chars_per_word", tg_read_number, offsetof(reading, model.most_characters)},
-        {"vocab", read_vocab, 0},
-        {"merges", read_merges, 0},
+        {"type", read_model_type, 0, TG_VALUE}, /* old files have none */
+        {"dropout", must_be_null, 0, TG_VALUE_OR_NULL},
+        {"unk_token", tg_read_string, offsetof(reading, model.unknown), TG_VALUE_OR_NULL},
+        {"continuing_subword_prefix", read_prefix, 0, TG_VALUE_OR_NULL},
+        {"end_of_word_suffix", must_be_empty, 0, TG_VALUE_OR_NULL},
+        {"fuse_unk", tg_read_bool, offsetof(reading, model.fuses_unknown), TG_VALUE_OR_NULL},
+        {"byte_fallback", tg_read_bool, offsetof(reading, model.has_byte_fallback), TG_VALUE_OR_NULL},
+        {"ignore_merges", tg_read_bool, offsetof(reading, model.ignores_merges), TG_VALUE_OR_NULL},
+        {"max_input_chars_per_word", tg_read_number, offsetof(reading, model.most_characters), TG_VALUE},
+        {"vocab", read_vocab, 0, TG_VALUE},
+        {"merges", read_merge, 0, TG_VALUES},
     };
     reading *r = out;
     tg_model *m = &r->model;
@@ -326,9 +267,15 @@ static bool must_be_version(tg_json *j, const tg_json_text *name, void *out)
 bool tg_tokenizer_json_read(tg_vocabulary *v, tg_json *j, tg_vocabulary_lists *lists)
 {
     static const tg_member members[] = {
-        {"version", must_be_version, 0},        {"truncation", read_truncation, 0}, {"padding", read_padding, 0},
-        {"added_tokens", read_added_tokens, 0}, {"normalizer", read_list, 0},       {"pre_tokenizer", read_list, 0},
-        {"post_processor", read_list, 0},       {"decoder", read_list, 0},          {"model", read_model, 0},
+        {"version", must_be_version, 0, TG_VALUE},
+        {"truncation", read_setting, 0, TG_VALUE_OR_NULL},
+        {"padding", read_setting, 0, TG_VALUE_OR_NULL},
+        {"added_tokens", read_added_token, 0, TG_VALUES},
+        {"normalizer", read_setting, 0, TG_VALUE_OR_NULL},
+        {"pre_tokenizer", read_setting, 0, TG_VALUE_OR_NULL},
+        {"post_processor", read_setting, 0, TG_VALUE_OR_NULL},
+        {"decoder", read_setting, 0, TG_VALUE_OR_NULL},
+        {"model", read_model, 0, TG_VALUE},
     };
     reading r = {.v = v, .lists = lists, .model = {.unknown_id = -1}};
     bool is_read =
@@ -337,10 +284,4 @@ bool tg_tokenizer_json_read(tg_vocabulary *v, tg_json *j, tg_vocabulary_lists *l
     tg_free(r.suffix);
     v->z->model = r.model;
     return is_read;
-}
-
-bool tg_pre_tokenizer_json_read(tg_tokenizer *z, tg_json *j)
-{
-    return keep_setting(j, &z->settings[TG_PRE_TOKENIZERS]) &&
-           tg_stages_json_read(j, TG_PRE_TOKENIZERS, &z->lists[TG_PRE_TOKENIZERS]);
 }

@@ -27,13 +27,6 @@ typedef struct training {
     tg_text_progress progress;
 } training;
 
-/* Returns false with the error set if the program stops the training. */
-static bool go_on(training *t, tg_error *error)
-{
-    return !t->on_progress || t->on_progress(t->context, &t->progress) ||
-           tg_error_set(error, TG_ERROR_STATE, "%s: on_progress has stopped the training", t->merges.call);
-}
-
 static bool on_merge(void *context, int32_t vocabulary)
 {
     training *t = context;
@@ -107,20 +100,23 @@ static tg_tokenizer *finish(training *t, bool is_trained)
     return t->z;
 }
 
-static bool count_text(training *t, const char *text, size_t length, tg_error *error)
+/* Counts the words of all pieces. */
+static bool count_words(training *t, tg_piece_reader *reader, tg_error *error)
 {
-    tg_piece rest = {text, length, 0, NULL, false}, pieces[TG_MOST_PIECES];
-    tg_pipeline walk = {.z = t->splits};
-    bool is_good = true;
-    while (is_good && rest.length > 0) {
-        int count = 0;
-        for (; count < tg_piece_slots() && rest.length > 0; count++) {
-            pieces[count] = tg_piece_cut(&walk, &rest);
+    tg_piece pieces[TG_MOST_PIECES];
+    int count;
+    t->progress.all_bytes = (int64_t)reader->total;
+    while ((count = tg_pieces_read(reader, pieces, error)) > 0) {
+        if (!tg_word_counter_add(&t->words, pieces, count, error)) {
+            return false;
         }
-        is_good = tg_word_counter_add(&t->words, pieces, count, error);
+        t->progress.bytes = (int64_t)reader->done;
+        t->progress.words = t->words.table.words.count;
+        if (t->on_progress && !t->on_progress(t->context, &t->progress)) {
+            return tg_error_set(error, TG_ERROR_STATE, "%s: on_progress has stopped the training", t->merges.call);
+        }
     }
-    tg_pipeline_free(&walk);
-    return is_good;
+    return count == 0;
 }
 
 tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t size, tg_error *error)
@@ -132,42 +128,12 @@ tg_tokenizer *tg_tokenizer_train(const char *text, size_t length, int32_t size, 
     }
     training t = {0};
     const tg_tokenizer_train_files_config o = tg_tokenizer_train_files_config_default();
-    return finish(&t, begin(&t, call, size, &o, error) && count_text(&t, text, length, error) && learn(&t, error));
-}
-
-/* Counts the words of all files. `bytes` has room for a piece of each thread. */
-static bool count_files(training *t, tg_piece_reader *reader, tg_pipeline *walk, char *bytes, tg_error *error)
-{
-    tg_piece pieces[TG_MOST_PIECES];
-    int found = 1;
-    while (found > 0) {
-        int count = 0;
-        while (count < tg_piece_slots() && (found = tg_piece_read(reader, walk, bytes + (size_t)count * TG_PIECE_BYTES,
-                                                                  &pieces[count], error)) > 0) {
-            count++;
-        }
-        if (found < 0 || !tg_word_counter_add(&t->words, pieces, count, error)) {
-            return false;
-        }
-        t->progress.bytes = (int64_t)reader->done;
-        t->progress.words = tg_word_counter_words(&t->words);
-        if (!go_on(t, error)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool count_paths(training *t, tg_piece_reader *reader, tg_error *error)
-{
-    t->progress.all_bytes = (int64_t)reader->total;
-    char *bytes = tg_alloc((uint64_t)tg_piece_slots(), TG_PIECE_BYTES);
-    tg_pipeline walk = {.z = t->splits};
-    bool is_good = (bytes || tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", reader->call)) &&
-                   count_files(t, reader, &walk, bytes, error);
-    tg_pipeline_free(&walk);
-    tg_free(bytes);
-    return is_good;
+    tg_piece_reader reader = {.file.descriptor = -1};
+    bool is_trained = begin(&t, call, size, &o, error) &&
+                      tg_piece_reader_begin_text(&reader, call, t.splits, text, length, error) &&
+                      count_words(&t, &reader, error) && learn(&t, error);
+    tg_piece_reader_end(&reader);
+    return finish(&t, is_trained);
 }
 
 tg_tokenizer *tg_tokenizer_train_files(const char *const *paths, int64_t count, int32_t size,
@@ -188,8 +154,8 @@ tg_tokenizer *tg_tokenizer_train_files(const char *const *paths, int64_t count, 
     training t = {.on_progress = o.on_progress, .context = o.context};
     tg_piece_reader reader = {.file.descriptor = -1};
     bool is_trained = begin(&t, call, size, &o, error) &&
-                      tg_piece_reader_begin(&reader, call, paths, count, o.special ? t.splits : NULL, error) &&
-                      count_paths(&t, &reader, error) && learn(&t, error);
+                      tg_piece_reader_begin(&reader, call, t.splits, paths, count, error) &&
+                      count_words(&t, &reader, error) && learn(&t, error);
     tg_piece_reader_end(&reader);
     return finish(&t, is_trained);
 }

@@ -56,17 +56,11 @@ size_t tg_vocabulary_decode(const char *text, size_t length, char *out)
 
 /* ---- tokens by their bytes ---- */
 
-bool tg_vocabulary_index(tg_vocabulary *v, size_t tokens)
-{
-    v->name = tg_alloc(v->length + 1, 1);
-    return (v->name && tg_names_reserve(&v->z->names, tokens)) || tg_vocabulary_out_of_memory(v);
-}
-
 int tg_vocabulary_find_bytes(tg_vocabulary *v)
 {
     for (int byte = 0; byte < TG_BYTES; byte++) {
         char one = (char)byte;
-        v->z->id_of_byte[byte] = tg_names_find(&v->z->names, v->z, &one, 1);
+        v->z->id_of_byte[byte] = tg_names_find(&v->z->tokens, &one, 1);
         if (v->z->id_of_byte[byte] < 0) {
             return byte;
         }
@@ -83,11 +77,11 @@ bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length,
         const char *text = i ? right : left;
         size_t length = i ? right_length : left_length, count = length;
         if (v->z->model.kind == TG_MODEL_BYTES) {
-            count = tg_vocabulary_decode(text, length, v->name + used);
+            count = tg_vocabulary_decode(text, length, v->copy + used);
         } else {
-            memcpy(v->name + used, text, length);
+            memcpy(v->copy + used, text, length);
         }
-        ids[i] = count == 0 || count == SIZE_MAX ? -1 : tg_names_find(&v->z->names, v->z, v->name + used, count);
+        ids[i] = count == 0 || count == SIZE_MAX ? -1 : tg_names_find(&v->z->tokens, v->copy + used, count);
         if (ids[i] < 0) {
             return tg_error_set(problem, TG_ERROR_FORMAT, "the token \"%.*s\" is %s", tg_cut_bytes(text, length, 60),
                                 text, has_ids ? "not in the vocabulary" : "neither a byte nor an earlier merge");
@@ -98,7 +92,7 @@ bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length,
         return tg_error_set(problem, TG_ERROR_FORMAT, "the merge of \"%.*s\" and \"%.*s\" was given before",
                             tg_cut_bytes(left, left_length, 60), left, tg_cut_bytes(right, right_length, 60), right);
     }
-    int32_t result = has_ids ? tg_names_find(&v->z->names, v->z, v->name, used) : 0;
+    int32_t result = has_ids ? tg_names_find(&v->z->tokens, v->copy, used) : 0;
     if (result < 0) {
         return tg_error_set(problem, TG_ERROR_FORMAT,
                             "the merge of \"%.*s\" and \"%.*s\" gives a token that is not in the vocabulary",
@@ -108,10 +102,6 @@ bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length,
                             : tg_tokenizer_add_merged_token(v->z, ids[0], ids[1]);
     if (!is_added) {
         return tg_error_set(problem, TG_ERROR_MEMORY, "out of memory");
-    }
-    if (!has_ids) {
-        tg_names_add(&v->z->names, v->z,
-                     v->z->token_count - 1); /* of two tokens with the same bytes the first is used */
     }
     return true;
 }
@@ -193,13 +183,18 @@ static tg_tokenizer *open_text(const char *call, const char *path, char *text, s
                                const tg_tokenizer_open_config *config, tg_error *error)
 {
     tg_vocabulary v = {.call = call, .path = path, .text = text, .length = length, .error = error};
-    v.z = text ? tg_tokenizer_make(error) : NULL;
-    bool is_read = v.z && read_text(&v, config) && tg_tokenizer_finish(v.z, error);
+    v.copy = tg_alloc(length + 1, 1);
+    v.z = tg_tokenizer_make(error);
+    if (v.copy) {
+        memcpy(v.copy, text, length + 1);
+    }
+    bool is_read =
+        (v.copy || tg_vocabulary_out_of_memory(&v)) && v.z && read_text(&v, config) && tg_tokenizer_finish(v.z, error);
     if (!is_read) {
         tg_tokenizer_free(v.z);
         v.z = NULL;
     }
-    tg_free(v.name);
+    tg_free(v.copy);
     tg_free(text);
     return v.z;
 }

@@ -9,7 +9,7 @@
  * The first two and tokenizer.json write bytes as characters: a printable byte is itself, and the other 68 bytes are
  * U+0100, U+0101, ... in ascending order. So a space is U+0120.
  *
- * Memory. A reader takes at most 16 times the size of the file and 1 MiB.
+ * Memory. A reader takes at most 24 times the size of the file and 1 MiB.
  */
 #ifndef TG_TEXT_VOCABULARY_H
 #define TG_TEXT_VOCABULARY_H
@@ -29,7 +29,7 @@ typedef struct tg_vocabulary {
     char *text;
     size_t length;
     tg_tokenizer *z;
-    char *name; /* a buffer for the bytes of a merge */
+    char *copy; /* of the text, as it was read; later a buffer for the bytes of a merge */
     tg_error *error;
 } tg_vocabulary;
 
@@ -47,9 +47,6 @@ int tg_byte_of_character(unsigned character);
 size_t tg_vocabulary_decode(const char *text, size_t length, char *out);
 
 /* ---- tokens by their bytes ---- */
-
-/* Makes room for the names of `tokens` tokens. False with the error set. */
-bool tg_vocabulary_index(tg_vocabulary *v, size_t tokens);
 
 /* Sets the ids of the 256 bytes. Returns the first byte that is no token, or -1. */
 int tg_vocabulary_find_bytes(tg_vocabulary *v);

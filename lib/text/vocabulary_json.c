@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <tapegrad/extend.h>
+#include "text/json_members.h"
 #include "text/vocabulary_json.h"
 
 /* ---- the tokens of all ids ---- */
@@ -18,17 +19,10 @@ static const char *text_at(const tg_json *j, size_t at)
     return j->text + at + 1; /* after the quotation mark */
 }
 
-/* Sets an error about the string at a position. */
-static bool fail_out_of_memory(tg_json *j)
-{
-    j->failed = true;
-    return tg_error_set(j->error, TG_ERROR_MEMORY, "%s: '%s': out of memory", j->call, j->path);
-}
-
 bool tg_token_list_add(tg_json *j, tg_token_list *list, size_t at, int64_t id)
 {
     if (!tg_grow(&list->tokens, &list->capacity, list->count, list->count + 1, sizeof *list->tokens)) {
-        return fail_out_of_memory(j);
+        return tg_member_no_memory(j);
     }
     if (text_at(j, at)[0] == '\0') {
         return tg_json_fail(j, at, "the token is empty");
@@ -115,12 +109,13 @@ static bool add_token(tg_vocabulary *v, tg_json *j, int32_t id, const tg_listed_
         return tg_json_fail(j, t->at, "the token \"%.*s\" has a character that is not that of a byte",
                             TG_CUT(text, 60));
     }
-    if (!tg_tokenizer_add_token(v->z, text, count, NULL, 0) || (flags && !tg_tokenizer_mark_added(v->z, *flags))) {
-        return fail_out_of_memory(j);
+    if (!tg_names_append(&v->z->tokens, text, count, NULL, 0) || (flags && !tg_tokenizer_mark_added(v->z, *flags))) {
+        return tg_member_no_memory(j);
     }
     bool is_named = !flags || (flags->is_in_model && (!has_bytes || is_own_bytes(text, length)));
-    int32_t same = is_named ? tg_names_add(&v->z->names, v->z, id) : id;
-    return same == id || tg_json_fail(j, t->at, "the token of id %d is also that of id %d", id, same);
+    int32_t same = is_named ? tg_names_enter(&v->z->tokens) : id;
+    return same == id || (same < 0 ? tg_member_no_memory(j)
+                                   : tg_json_fail(j, t->at, "the token of id %d is also that of id %d", id, same));
 }
 
 /* Checks the ids of templates. */
@@ -129,9 +124,9 @@ static bool check_templates(const tg_vocabulary *v, tg_json *j)
     const tg_stages *list = &v->z->lists[TG_POST_PROCESSORS];
     for (size_t i = 0; i < list->count; i++) {
         for (size_t k = 0; k < list->stages[i].id_count; k++) {
-            if (list->stages[i].ids[k] >= v->z->token_count) {
+            if (list->stages[i].ids[k] >= v->z->tokens.count) {
                 return tg_json_fail(j, 0, "the template has the id %d; the ids are 0 to %d", list->stages[i].ids[k],
-                                    v->z->token_count - 1);
+                                    v->z->tokens.count - 1);
             }
         }
     }
@@ -146,25 +141,20 @@ static bool find_special(tg_vocabulary *v, tg_json *j)
     for (int byte = 0; byte < TG_BYTES && m->kind == TG_MODEL_CHARACTERS; byte++) {
         char name[8];
         snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
-        v->z->id_of_byte[byte] = tg_names_find(&v->z->names, v->z, name, 6);
+        v->z->id_of_byte[byte] = tg_names_find(&v->z->tokens, name, 6);
         missing += v->z->id_of_byte[byte] < 0;
     }
     if (m->kind == TG_MODEL_BYTES && (missing = tg_vocabulary_find_bytes(v)) >= 0) {
         return tg_json_fail(j, 0, "no token is the byte 0x%02x; all 256 bytes must be tokens", (unsigned)missing);
     }
-    m->unknown_id = m->unknown && m->kind != TG_MODEL_BYTES
-                        ? tg_names_find(&v->z->names, v->z, m->unknown, strlen(m->unknown))
-                        : -1;
+    m->unknown_id =
+        m->unknown && m->kind != TG_MODEL_BYTES ? tg_names_find(&v->z->tokens, m->unknown, strlen(m->unknown)) : -1;
     return !m->unknown || m->kind == TG_MODEL_BYTES || m->unknown_id >= 0 ||
            tg_json_fail(j, 0, "the unk_token \"%.*s\" is not in the vocabulary", TG_CUT(m->unknown, 60));
 }
 
 static bool add_sorted(tg_vocabulary *v, tg_json *j, const tg_vocabulary_lists *lists, const sorted_tokens *sorted)
 {
-    if (!tg_tokenizer_reserve(v->z, sorted->count, j->length, lists->merges.count / 2) ||
-        !tg_vocabulary_index(v, sorted->count)) {
-        return fail_out_of_memory(j);
-    }
     for (size_t id = 0; id < sorted->count; id++) {
         int32_t index = sorted->of_id[id];
         if (index == -1) {
@@ -183,7 +173,7 @@ bool tg_vocabulary_add_tokens(tg_vocabulary *v, tg_json *j, tg_vocabulary_lists 
     size_t most = lists->tokens.count + lists->added.count;
     sorted_tokens sorted = {tg_alloc(most + 1, sizeof *sorted.of_id), 0};
     if (!sorted.of_id) {
-        return fail_out_of_memory(j);
+        return tg_member_no_memory(j);
     }
     memset(sorted.of_id, -1, (most + 1) * sizeof *sorted.of_id);
     bool is_added =
@@ -201,7 +191,7 @@ static bool add_merges(tg_vocabulary *v, tg_json *j, const tg_token_list *merges
         const char *left = text_at(j, merges->tokens[i].at), *right = text_at(j, merges->tokens[i + 1].at);
         tg_error problem = TG_NO_ERROR;
         if (!tg_vocabulary_merge(v, left, strlen(left), right, strlen(right), true, &problem)) {
-            return problem.code == TG_ERROR_MEMORY ? fail_out_of_memory(j)
+            return problem.code == TG_ERROR_MEMORY ? tg_member_no_memory(j)
                                                    : tg_json_fail(j, merges->tokens[i].at, "%s", problem.text);
         }
     }
@@ -252,7 +242,7 @@ bool tg_vocabulary_read_ids(tg_vocabulary *v, tg_json *j)
         if (strcmp(text_at(j, t->at), TG_END_OF_TEXT) == 0) {
             is_read = tg_token_list_add(j, &lists.added, t->at, t->id);
             lists.flags = lists.flags ? lists.flags : tg_alloc(1, sizeof *lists.flags);
-            is_read = is_read && (lists.flags || fail_out_of_memory(j));
+            is_read = is_read && (lists.flags || tg_member_no_memory(j));
             if (is_read) {
                 lists.flags[0] = (tg_added_token){.id = t->id, .is_special = true};
             }

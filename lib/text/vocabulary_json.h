@@ -35,11 +35,8 @@ bool tg_tokenizer_json_read(tg_vocabulary *v, tg_json *j, tg_vocabulary_lists *l
 /* Reads the stages of a list, and adds them to `stages`. */
 bool tg_stages_json_read(tg_json *j, tg_list list, tg_stages *stages);
 
-/* The names of the lists in a tokenizer.json. */
-extern const char *const tg_list_names[TG_LISTS];
-
-/* Reads a pre_tokenizer. */
-bool tg_pre_tokenizer_json_read(tg_tokenizer *tokenizer, tg_json *j);
+/* The names of the settings in a tokenizer.json. */
+extern const char *const tg_setting_names[TG_SETTINGS];
 
 /* Adds all tokens to v->z and v->slots. The ids must be 0, 1, 2, ... */
 bool tg_vocabulary_add_tokens(tg_vocabulary *v, tg_json *j, tg_vocabulary_lists *lists);

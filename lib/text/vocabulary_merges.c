@@ -12,9 +12,6 @@
 
 static const char version[] = "#version";
 
-/* The bytes of the shortest line with a merge: "a b" and a newline. */
-#define SHORTEST_MERGE 4
-
 static bool read_line(tg_vocabulary *v, const char *line, size_t length, size_t number, bool has_ids)
 {
     const char *space = memchr(line, ' ', length);
@@ -60,26 +57,6 @@ static bool read_lines(tg_vocabulary *v, bool has_ids)
     return true;
 }
 
-/* Reserves memory for all merges and their tokens, but not for a line that is too short for a merge. */
-static bool prepare(tg_vocabulary *v)
-{
-    size_t lines = 1, most = v->length / SHORTEST_MERGE + 1;
-    for (size_t i = 0; i < v->length; i++) {
-        lines += v->text[i] == '\n';
-    }
-    size_t merges = lines < most ? lines : most, tokens = TG_BYTES + merges;
-    if (!tg_tokenizer_reserve(v->z, tokens + 1, v->length + TG_BYTES, merges) || !tg_tokenizer_add_bytes(v->z)) {
-        return tg_vocabulary_out_of_memory(v);
-    }
-    if (!tg_vocabulary_index(v, tokens)) {
-        return false;
-    }
-    for (int32_t id = 0; id < TG_BYTES; id++) {
-        tg_names_add(&v->z->names, v->z, id);
-    }
-    return true;
-}
-
 bool tg_vocabulary_is_merges(const char *text)
 {
     size_t length = (unsigned char)text[0] < 0x80 ? 1 : 2;
@@ -91,6 +68,6 @@ bool tg_vocabulary_is_merges(const char *text)
 
 bool tg_vocabulary_read_merges(tg_vocabulary *v, bool has_ids)
 {
-    return (has_ids || prepare(v)) && read_lines(v, has_ids) &&
+    return (has_ids || tg_tokenizer_add_bytes(v->z) || tg_vocabulary_out_of_memory(v)) && read_lines(v, has_ids) &&
            (has_ids || tg_tokenizer_add_special(v->z, TG_END_OF_TEXT) || tg_vocabulary_out_of_memory(v));
 }

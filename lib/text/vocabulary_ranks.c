@@ -7,13 +7,11 @@
  * merges of lower ranks, and give two tokens. A token that they do not give is found where it is a whole word, as by
  * tiktoken.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include <tapegrad/extend.h>
 #include "text/vocabulary.h"
-
-/* The bytes of the shortest line: "QQ== 0" and a newline. */
-#define SHORTEST_RANK 7
 
 typedef struct ranked_token {
     uint32_t at, length, line; /* the decoded bytes, in the text; and the number of the line */
@@ -22,7 +20,7 @@ typedef struct ranked_token {
 
 typedef struct rank_list {
     ranked_token *tokens;
-    size_t count;
+    size_t count, capacity;
     int32_t *of_rank; /* the index of the token of a rank; -2 - k: special token k; -1: none */
     size_t ids;       /* its size */
     const tg_special_token *special;
@@ -69,79 +67,50 @@ static size_t decode(char *text, size_t length)
     return count;
 }
 
-/* Reads a number of digits alone. Returns -1 if it is none, or larger than 2^31 - 2. */
-static int32_t read_rank(const char *text, size_t length)
-{
-    int64_t rank = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] < '0' || text[i] > '9' || rank > INT32_MAX) {
-            return -1;
-        }
-        rank = rank * 10 + (text[i] - '0');
-    }
-    bool is_padded = length > 1 && text[0] == '0';
-    return length == 0 || is_padded || rank >= INT32_MAX ? -1 : (int32_t)rank;
-}
-
-static bool is_white(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static bool read_line(tg_vocabulary *v, rank_list *list, size_t begin, size_t end, size_t number)
 {
-    const char *shown = v->text + begin;
-    int visible = tg_cut_bytes(shown, end - begin, 60);
-    while (begin < end && is_white(v->text[begin])) {
-        begin++;
-    }
-    while (end > begin && is_white(v->text[end - 1])) {
-        end--;
-    }
-    char *line = v->text + begin;
-    size_t length = end - begin, first = 0, second;
-    while (first < length && !is_white(line[first])) {
-        first++;
-    }
-    for (second = first; second < length && is_white(line[second]); second++) {
-    }
-    int32_t rank = read_rank(line + second, length - second);
-    if (rank < 0 && list->count == 0) {
+    static const char white[] = " \t\n\v\f\r";
+    char *line = v->text + begin, shown[64];
+    int visible = tg_cut_bytes(line, end - begin, 60);
+    memcpy(shown, line, (size_t)visible);
+    line[end - begin] = '\0'; /* over the end of the line */
+    bool is_text = strlen(line) == end - begin;
+    line += strspn(line, white);
+    size_t first = strcspn(line, white);
+    const char *digits = line + first + strspn(line + first, white);
+    size_t size = strspn(digits, "0123456789"), padding = strspn(digits + size, white);
+    bool is_number = size > 0 && size <= 10 && (size == 1 || digits[0] != '0') && !digits[size + padding];
+    int64_t rank = is_text && is_number ? strtoll(digits, NULL, 10) : INT32_MAX;
+    if (rank >= INT32_MAX && list->count == 0) {
         return tg_vocabulary_fail(v, number,
                                   "\"%.*s\" is neither a merge (\"#version: 0.2\" or two bytes and one space), nor '{' "
                                   "(JSON), nor a token in base64, a space and a rank",
                                   visible, shown);
     }
-    if (rank < 0) {
+    if (rank >= INT32_MAX) {
         return tg_vocabulary_fail(v, number, "\"%.*s\" is not a token in base64, a space and a rank below 2147483647",
                                   visible, shown);
     }
-    char token[64];
     int token_length = tg_cut_bytes(line, first, 60);
-    memcpy(token, line, (size_t)token_length);
+    memcpy(shown, line, (size_t)token_length);
     size_t count = decode(line, first);
     if (count == 0) {
-        return tg_vocabulary_fail(v, number, "the token \"%.*s\" is not base64", token_length, token);
+        return tg_vocabulary_fail(v, number, "the token \"%.*s\" is not base64", token_length, shown);
     }
     if (count > TG_LONGEST_RANKED) {
         return tg_vocabulary_fail(v, number, "the token has %zu bytes; it must have at most %d", count,
                                   TG_LONGEST_RANKED);
     }
-    list->tokens[list->count++] = (ranked_token){(uint32_t)begin, (uint32_t)count, (uint32_t)number, rank};
+    if (!tg_grow(&list->tokens, &list->capacity, list->count, list->count + 1, sizeof *list->tokens)) {
+        return tg_vocabulary_out_of_memory(v);
+    }
+    list->tokens[list->count++] =
+        (ranked_token){(uint32_t)(line - v->text), (uint32_t)count, (uint32_t)number, (int32_t)rank};
     return true;
 }
 
 static bool read_lines(tg_vocabulary *v, rank_list *list)
 {
-    size_t lines = 1;
-    for (size_t i = 0; i < v->length; i++) {
-        lines += v->text[i] == '\n';
-    }
-    size_t most = v->length / SHORTEST_RANK + 1;
-    list->tokens = tg_alloc(lines < most ? lines : most, sizeof *list->tokens);
-    if (!list->tokens) {
-        return tg_vocabulary_out_of_memory(v);
-    }
     size_t number = 1;
     for (size_t begin = 0; begin < v->length; number++) {
         const char *newline = memchr(v->text + begin, '\n', v->length - begin);
@@ -220,30 +189,21 @@ static bool add_token(tg_vocabulary *v, const rank_list *list, size_t id)
     if (index < 0) {
         bool is_gap = list->special_count > 0 && index == -1;
         const char *text = index < -1 ? list->special[-2 - index].text : TG_END_OF_TEXT;
-        return (is_gap ? tg_tokenizer_add_token(v->z, "", 0, NULL, 0) : tg_tokenizer_add_special(v->z, text)) ||
+        return (is_gap ? tg_names_append(&v->z->tokens, "", 0, NULL, 0) : tg_tokenizer_add_special(v->z, text)) ||
                tg_vocabulary_out_of_memory(v);
     }
     const ranked_token *t = &list->tokens[index];
-    if (!tg_tokenizer_add_token(v->z, v->text + t->at, t->length, NULL, 0)) {
+    bool is_added = tg_names_append(&v->z->tokens, v->text + t->at, t->length, NULL, 0);
+    int32_t same = is_added ? tg_names_enter(&v->z->tokens) : -1;
+    if (same < 0) {
         return tg_vocabulary_out_of_memory(v);
     }
-    int32_t same = tg_names_add(&v->z->names, v->z, (int32_t)id);
     return same == (int32_t)id ||
            tg_vocabulary_fail(v, t->line, "the token of rank %d is also that of rank %d", t->rank, same);
 }
 
 static bool add_tokens(tg_vocabulary *v, const rank_list *list)
 {
-    size_t multiple = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        multiple += list->tokens[i].length > 1;
-    }
-    if (!tg_tokenizer_reserve(v->z, list->ids, v->length + sizeof TG_END_OF_TEXT, multiple)) {
-        return tg_vocabulary_out_of_memory(v);
-    }
-    if (!tg_vocabulary_index(v, list->count)) {
-        return false;
-    }
     for (size_t id = 0; id < list->ids; id++) {
         if (!add_token(v, list, id)) {
             return false;
@@ -262,8 +222,8 @@ static bool add_all_merges(tg_vocabulary *v, int32_t rank)
     const char *bytes = tg_tokenizer_token(v->z, rank, &length);
     bool is_good = true;
     for (size_t i = 1; is_good && i < length; i++) {
-        int32_t left = tg_names_find(&v->z->names, v->z, bytes, i);
-        int32_t right = tg_names_find(&v->z->names, v->z, bytes + i, length - i);
+        int32_t left = tg_names_find(&v->z->tokens, bytes, i);
+        int32_t right = tg_names_find(&v->z->tokens, bytes + i, length - i);
         is_good = left < 0 || right < 0 || tg_tokenizer_add_merge(v->z, left, right, rank);
     }
     return is_good;

@@ -3,10 +3,9 @@
 #include <string.h>
 
 #include <tapegrad/extend.h>
-#include "text/vocabulary.h"
+#include "text/vocabulary_json.h"
 
 typedef struct writer {
-    const char *call;
     const tg_tokenizer *z;
     tg_text_buffer out;
     tg_error *error;
@@ -32,40 +31,13 @@ static void add_token(writer *w, int32_t id, bool is_json)
 
 /* ---- vocab.bpe ---- */
 
-/* Returns whether <|endoftext|> is the only added token, and special. */
-static bool has_end_of_text_alone(const tg_tokenizer *z)
-{
-    return z->added_count == 1 && z->added[0].is_special && z->added[0].id == z->end_of_text;
-}
-
-/* Returns whether the ids follow from the order of the merges: the bytes, the merges, <|endoftext|>. */
-static bool has_ids_of_merges(const tg_tokenizer *z)
-{
-    int32_t last = z->token_count - 1;
-    bool is_ordered = tg_tokenizer_is_gpt2(z) && (size_t)last == TG_BYTES + z->merge_count &&
-                      has_end_of_text_alone(z) && z->end_of_text == last;
-    int32_t next[2] = {0, 188}; /* the next id of a printable byte, and of another one */
-    for (unsigned byte = 0; is_ordered && byte < TG_BYTES; byte++) {
-        is_ordered = z->id_of_byte[byte] == next[tg_character_of_byte(byte) >= 256]++;
-    }
-    for (size_t r = 0; is_ordered && r < z->merge_count; r++) {
-        is_ordered = z->merges[r].result == (int32_t)(TG_BYTES + r);
-    }
-    return is_ordered;
-}
-
 static bool write_merges(writer *w)
 {
-    if (!has_ids_of_merges(w->z)) {
-        return tg_error_set(w->error, TG_ERROR_VALUE,
-                            "tokenizer_save: the ids do not follow from the order of the merges, and a file of merges "
-                            "has no ids; use TG_VOCABULARY_JSON");
-    }
     tg_text_add(&w->out, "#version: 0.2\n");
     for (size_t r = 0; r < w->z->merge_count; r++) {
-        add_token(w, w->z->merges[r].left, false);
+        add_token(w, w->z->merges[r].pair.left, false);
         tg_text_add(&w->out, " ");
-        add_token(w, w->z->merges[r].right, false);
+        add_token(w, w->z->merges[r].pair.right, false);
         tg_text_add(&w->out, "\n");
     }
     return true;
@@ -86,9 +58,9 @@ static void add_string(writer *w, int32_t id)
 }
 
 /* Adds a member: a setting, or null. */
-static void add_setting(writer *w, const char *name, int setting)
+static void add_setting(writer *w, int setting)
 {
-    tg_text_add_format(&w->out, "\"%s\":", name);
+    tg_text_add_format(&w->out, "\"%s\":", tg_setting_names[setting]);
     tg_text_add(&w->out, w->z->settings[setting] ? w->z->settings[setting] : "null");
     tg_text_add(&w->out, ",\n");
 }
@@ -101,8 +73,8 @@ static void add_bool(writer *w, const char *name, bool value)
 static void add_added_tokens(writer *w)
 {
     tg_text_add(&w->out, "{\"version\":\"1.0\",");
-    add_setting(w, "truncation", TG_TRUNCATION);
-    add_setting(w, "padding", TG_PADDING);
+    add_setting(w, TG_TRUNCATION);
+    add_setting(w, TG_PADDING);
     tg_text_add(&w->out, "\"added_tokens\":[");
     for (size_t i = 0; i < w->z->added_count; i++) {
         const tg_added_token *token = &w->z->added[i];
@@ -152,17 +124,20 @@ static void add_model(writer *w)
 static bool check_names(writer *w)
 {
     const tg_tokenizer *z = w->z;
-    tg_names names = {NULL, 0};
-    bool is_unique = tg_names_reserve(&names, (size_t)z->token_count);
-    w->out.failed = !is_unique;
-    for (int32_t id = 0; is_unique && id < z->token_count; id++) {
-        int32_t same = tg_names_add(&names, z, id);
-        is_unique = same == id || tg_error_set(w->error, TG_ERROR_VALUE,
+    tg_names names = {0};
+    bool is_unique = true;
+    for (int32_t id = 0; is_unique && id < z->tokens.count; id++) {
+        size_t length;
+        const char *bytes = tg_tokenizer_token(z, id, &length);
+        int32_t same = tg_names_append(&names, bytes, length, NULL, 0) ? tg_names_enter(&names) : -1;
+        w->out.failed = same < 0;
+        is_unique = same == id ||
+                    (same >= 0 && tg_error_set(w->error, TG_ERROR_VALUE,
                                                "tokenizer_save: the ids %d and %d have the same bytes; tokenizer.json "
                                                "has one id per token",
-                                               same, id);
+                                               same, id));
     }
-    tg_free(names.slots);
+    tg_names_free(&names);
     return is_unique;
 }
 
@@ -171,9 +146,9 @@ static void add_merges(writer *w)
     tg_text_add(&w->out, ",\n\"merges\":[");
     for (size_t r = 0; r < w->z->merge_count; r++) {
         tg_text_add(&w->out, r ? ",\n[\"" : "\n[\"");
-        add_string(w, w->z->merges[r].left);
+        add_string(w, w->z->merges[r].pair.left);
         tg_text_add(&w->out, "\",\"");
-        add_string(w, w->z->merges[r].right);
+        add_string(w, w->z->merges[r].pair.right);
         tg_text_add(&w->out, "\"]");
     }
     tg_text_add(&w->out, "]");
@@ -185,18 +160,18 @@ static bool write_json(writer *w)
         return false;
     }
     add_added_tokens(w);
-    add_setting(w, "normalizer", TG_NORMALIZERS);
-    add_setting(w, "pre_tokenizer", TG_PRE_TOKENIZERS);
-    add_setting(w, "post_processor", TG_POST_PROCESSORS);
+    add_setting(w, TG_NORMALIZERS);
+    add_setting(w, TG_PRE_TOKENIZERS);
+    add_setting(w, TG_POST_PROCESSORS);
     if (w->z->settings[TG_DECODERS] || w->z->model.kind != TG_MODEL_BYTES) {
-        add_setting(w, "decoder", TG_DECODERS);
+        add_setting(w, TG_DECODERS);
     } else {
         tg_text_add(&w->out, "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,"
                              "\"use_regex\":true},\n");
     }
     add_model(w);
     tg_text_add(&w->out, ",\n\"vocab\":{");
-    for (int32_t id = 0; id < w->z->token_count; id++) {
+    for (int32_t id = 0; id < w->z->tokens.count; id++) {
         tg_text_add(&w->out, id ? ",\n\"" : "\n\"");
         add_string(w, id);
         tg_text_add(&w->out, "\":");
@@ -229,50 +204,9 @@ static void add_base64(writer *w, const char *bytes, size_t length)
     }
 }
 
-/* Checks that a file of ranks has the same merges: each token of several bytes is the result of one merge, which its
- * bytes give with the merges of lower ranks, and ids have the order of the merges. */
-static bool check_merges(writer *w, tg_encoder *e)
-{
-    const tg_tokenizer *z = w->z;
-    size_t r = 0;
-    for (int32_t id = 0; id < z->token_count; id++) {
-        size_t length;
-        const char *bytes = tg_tokenizer_token(z, id, &length);
-        if (length == 1 || tg_tokenizer_added(z, id)) {
-            continue;
-        }
-        const tg_merge *merge = r < z->merge_count && z->merges[r].result == id ? &z->merges[r] : NULL;
-        const tg_view word = {bytes, length, NULL, 0};
-        e->id_count = 0;
-        if (merge && length <= TG_LONGEST_RANKED && !tg_encoder_word(e, z, &word, (int64_t)r)) {
-            w->out.failed = true;
-            return false;
-        }
-        if (e->id_count != 2 || e->ids[0] != merge->left || e->ids[1] != merge->right) {
-            return tg_error_set(w->error, TG_ERROR_VALUE,
-                                "tokenizer_save: a file of ranks cannot have the merges of the id %d; use "
-                                "TG_VOCABULARY_JSON",
-                                id);
-        }
-        r++;
-    }
-    return r == z->merge_count || tg_error_set(w->error, TG_ERROR_VALUE,
-                                               "tokenizer_save: a file of ranks cannot have two merges with the "
-                                               "same result; use TG_VOCABULARY_JSON");
-}
-
 static bool write_ranks(writer *w)
 {
-    tg_encoder e = {0};
-    bool is_possible = check_merges(w, &e);
-    tg_encoder_free(&e);
-    tg_free(e.ids);
-    if (is_possible && !has_end_of_text_alone(w->z)) {
-        return tg_error_set(w->error, TG_ERROR_VALUE,
-                            "tokenizer_save: a file of ranks has no added tokens, except "
-                            "an id for <|endoftext|>; use TG_VOCABULARY_JSON");
-    }
-    for (int32_t id = 0; is_possible && id < w->z->token_count; id++) {
+    for (int32_t id = 0; id < w->z->tokens.count; id++) {
         if (!tg_tokenizer_added(w->z, id)) {
             size_t length;
             const char *bytes = tg_tokenizer_token(w->z, id, &length);
@@ -280,19 +214,54 @@ static bool write_ranks(writer *w)
             tg_text_add_format(&w->out, " %d\n", id);
         }
     }
-    return is_possible;
+    return true;
 }
 
 /* ---- saving ---- */
 
-static bool (*const formats[])(writer *) = {write_merges, write_json, write_ranks};
+static const struct format {
+    const char *name;
+    bool (*write)(writer *);
+} formats[] = {{"merges", write_merges}, {"ids", write_json}, {"ranks", write_ranks}};
+
+/* Returns whether a file of merges or of ranks gives the same vocabulary, which is opened to compare. */
+static bool is_kept(writer *w, tg_vocabulary_format format)
+{
+    const tg_tokenizer *a = w->z;
+    if (a->added_count != 1 || !a->added[0].is_special ||
+        (format == TG_VOCABULARY_MERGES && !tg_tokenizer_is_gpt2(a))) {
+        return false;
+    }
+    tg_error problem = TG_NO_ERROR;
+    tg_tokenizer *b = tg_tokenizer_new_from_text(w->out.bytes, w->out.length, &problem);
+    w->out.failed |= problem.code == TG_ERROR_MEMORY;
+    bool is_same =
+        b && a->tokens.count == b->tokens.count && a->merge_count == b->merge_count && a->added[0].id == b->added[0].id;
+    for (int32_t id = 0; is_same && id < a->tokens.count; id++) {
+        size_t length, other;
+        const char *bytes = tg_tokenizer_token(a, id, &length), *others = tg_tokenizer_token(b, id, &other);
+        is_same = length == other && memcmp(bytes, others, length) == 0;
+    }
+    for (size_t r = 0; is_same && r < a->merge_count; r++) {
+        const tg_merge *x = &a->merges[r], *y = &b->merges[r];
+        is_same = x->pair.left == y->pair.left && x->pair.right == y->pair.right && x->result == y->result;
+    }
+    tg_tokenizer_free(b);
+    return is_same;
+}
 
 /* Returns the text of a format; NULL with the error set. */
 static char *text_of(const char *call, const tg_tokenizer *z, tg_vocabulary_format format, size_t *length,
                      tg_error *error)
 {
-    writer w = {.call = call, .z = z, .error = error};
-    bool is_written = formats[format](&w);
+    writer w = {.z = z, .error = error};
+    bool is_written = formats[format].write(&w);
+    if (is_written && !w.out.failed && format != TG_VOCABULARY_JSON && !is_kept(&w, format)) {
+        is_written = !w.out.failed && tg_error_set(error, TG_ERROR_VALUE,
+                                                   "%s: a file of %s cannot have the ids, merges and added tokens of "
+                                                   "this vocabulary; use TG_VOCABULARY_JSON",
+                                                   call, formats[format].name);
+    }
     *length = w.out.length;
     if (w.out.failed) {
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", call);
@@ -306,15 +275,21 @@ static char *text_of(const char *call, const tg_tokenizer *z, tg_vocabulary_form
 
 char *tg_tokenizer_text(const tg_tokenizer *z, size_t *length, tg_error *error)
 {
+    static const char call[] = "tokenizer_text";
     size_t unused;
     length = length ? length : &unused;
     *length = 0;
     if (!z) {
-        tg_error_set(error, TG_ERROR_STATE, "tokenizer_text: the tokenizer is NULL");
+        tg_error_set(error, TG_ERROR_STATE, "%s: the tokenizer is NULL", call);
         return NULL;
     }
-    return text_of("tokenizer_text", z, has_ids_of_merges(z) ? TG_VOCABULARY_MERGES : TG_VOCABULARY_JSON, length,
-                   error);
+    tg_error problem = TG_NO_ERROR;
+    char *text = text_of(call, z, TG_VOCABULARY_MERGES, length, &problem);
+    if (problem.code == TG_ERROR_VALUE) {
+        return text_of(call, z, TG_VOCABULARY_JSON, length, error);
+    }
+    tg_error_copy(error, &problem);
+    return text;
 }
 
 bool tg_tokenizer_save(const tg_tokenizer *z, const char *path, tg_vocabulary_format format, tg_error *error)

@@ -1,29 +1,18 @@
 /* word_counts (private): the different words of texts, and how often they occur.
  *
  * The threads count the words of one piece each, in tables of their own, which are as large as a piece needs. Then
- * these are added to the tables of all words. The bits of a word's hash choose its table, and each thread fills some of
- * them, so no table needs a lock. Sums of whole numbers do not depend on the order, nor on the number of threads.
+ * these are added to the table of all words, one after the other: a piece has far fewer different words than words.
  */
 #ifndef TG_TEXT_WORD_COUNTS_H
 #define TG_TEXT_WORD_COUNTS_H
 
+#include "text/names.h"
 #include "text/pieces.h"
 
-/* The number of tables of all words. */
-#define TG_WORD_TABLES 16
-
-typedef struct tg_counted_word {
-    const char *bytes;
-    int64_t count;
-    uint32_t length, hash;
-} tg_counted_word;
-
 typedef struct tg_word_table {
-    tg_counted_word *words;
-    size_t count, capacity;
-    int32_t *slots; /* -1: empty */
-    size_t slot_count;
-    struct tg_word_block *blocks; /* the bytes of the words, if the table owns them */
+    tg_names words;
+    int64_t *counts;
+    size_t capacity;
 } tg_word_table;
 
 typedef struct tg_word_counter {
@@ -31,7 +20,8 @@ typedef struct tg_word_counter {
     const tg_tokenizer *z;      /* borrowed; its stages find the words */
     struct tg_word_part *parts; /* the pieces that are counted at the same time */
     int part_count;
-    tg_word_table tables[TG_WORD_TABLES];
+    const tg_piece *pieces;
+    tg_word_table table; /* of all words */
 } tg_word_counter;
 
 /* After true, call tg_word_counter_free. */
@@ -41,9 +31,6 @@ void tg_word_counter_free(tg_word_counter *counter);
 /* Adds the words of `count` <= tg_piece_slots() pieces, in several threads. The bytes of the pieces can be freed
  * afterwards. FORMAT, of the first such byte, if they are not UTF-8. */
 bool tg_word_counter_add(tg_word_counter *counter, const tg_piece *pieces, int count, tg_error *error);
-
-/* Returns the number of different words. */
-int64_t tg_word_counter_words(const tg_word_counter *counter);
 
 /* Frees the words of a table. */
 void tg_word_table_free(tg_word_table *table);

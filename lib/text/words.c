@@ -42,77 +42,30 @@ tg_words *tg_words_make(tg_word_split split)
 void tg_words_free(tg_words *w)
 {
     if (w) {
-        tg_free(w->text);
-        tg_free(w->begin);
-        tg_free(w->slots);
+        tg_names_free(&w->names);
         tg_free(w);
     }
 }
 
-/* Returns the slot of a word, or the empty slot for it. */
-static size_t slot_of(const tg_words *w, const char *word, size_t length)
-{
-    size_t slot = tg_hash_bytes(word, length) & (w->slot_count - 1);
-    for (; w->slots[slot] >= 0; slot = (slot + 1) & (w->slot_count - 1)) {
-        const char *other = w->text + w->begin[w->slots[slot]];
-        if (strncmp(other, word, length) == 0 && other[length] == '\0') {
-            break;
-        }
-    }
-    return slot;
-}
-
-/* Gives the table a slot for another word. */
-static bool reserve_slot(tg_words *w)
-{
-    bool is_new;
-    if (!tg_slots_reserve(&w->slots, &w->slot_count, (size_t)w->count + 1, &is_new)) {
-        return false;
-    }
-    for (int32_t id = 0; is_new && id < w->count; id++) {
-        const char *word = w->text + w->begin[id];
-        w->slots[slot_of(w, word, strlen(word))] = id;
-    }
-    return true;
-}
-
-int32_t tg_words_find_part(const tg_words *w, const char *word, size_t length)
-{
-    return w->slot_count ? w->slots[slot_of(w, word, length)] : -1;
-}
-
 int32_t tg_words_add(tg_words *w, const char *word, size_t length)
 {
-    int32_t id = tg_words_find_part(w, word, length);
-    if (id >= 0) {
-        return id;
-    }
-    if (w->count == INT32_MAX || !reserve_slot(w) ||
-        !tg_grow(&w->text, &w->text_capacity, w->text_used, w->text_used + length + 1, 1) ||
-        !tg_grow(&w->begin, &w->begin_capacity, (size_t)w->count, (size_t)w->count + 1, sizeof *w->begin)) {
-        return -1;
-    }
-    w->slots[slot_of(w, word, length)] = w->count;
-    w->begin[w->count] = w->text_used;
-    memcpy(w->text + w->text_used, word, length);
-    w->text[w->text_used + length] = '\0';
-    w->text_used += length + 1;
-    return w->count++;
+    int32_t id = tg_names_find(&w->names, word, length);
+    return id >= 0 ? id : tg_names_append(&w->names, word, length, NULL, 0) ? tg_names_enter(&w->names) : -1;
 }
 
 int32_t tg_words_vocabulary(const tg_words *w)
 {
-    return w ? w->count : 0;
+    return w ? w->names.count : 0;
 }
 
 int32_t tg_words_find(const tg_words *w, const char *word)
 {
-    return w && word ? tg_words_find_part(w, word, strlen(word)) : -1;
+    return w && word ? tg_names_find(&w->names, word, strlen(word)) : -1;
 }
 
 const char *tg_words_at(const tg_words *w, int32_t id)
 {
-    return w && id >= 0 && id < w->count ? w->text + w->begin[id] : NULL;
+    return w && id >= 0 && id < w->names.count ? w->names.bytes + w->names.begin[id] : NULL;
 }
 
 /* ---- encoding ---- */
@@ -126,7 +79,7 @@ typedef struct id_list {
 static bool encode(const tg_words *w, const char *text, size_t length, id_list *list, tg_error *error)
 {
     for (size_t at = 0, size; (size = tg_words_next(w->split, text, length, &at)) > 0; at += size) {
-        int32_t id = tg_words_find_part(w, text + at, size);
+        int32_t id = tg_names_find(&w->names, text + at, size);
         id = id < 0 ? w->unknown : id;
         if (id < 0) {
             return tg_error_set(error, TG_ERROR_RANGE,
@@ -173,7 +126,7 @@ char *tg_words_decode(const tg_words *w, const int32_t *ids, int64_t count, size
         const char *word = tg_words_at(w, ids[i]);
         if (!word) {
             tg_error_set(error, TG_ERROR_RANGE, "words_decode: id %d at [%lld] is outside [0,%d)", ids[i], (long long)i,
-                         w->count);
+                         w->names.count);
             return NULL;
         }
         size_t part = strlen(word) + 1;

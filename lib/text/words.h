@@ -4,16 +4,10 @@
 
 #include <tapegrad/words.h>
 
-#include <tapegrad/extend.h>
+#include "text/names.h"
 
 struct tg_words {
-    char *text; /* the words in the order of their ids, each with a NUL */
-    size_t text_used, text_capacity;
-    size_t *begin; /* of each id, the offset of its word */
-    size_t begin_capacity;
-    int32_t count;
-    int32_t *slots; /* from words to ids: a hash table with open addressing; -1: empty */
-    size_t slot_count;
+    tg_names names;  /* by their ids */
     int32_t unknown; /* the id of the unknown token, or -1 */
     tg_word_split split;
 };
@@ -37,9 +31,6 @@ tg_words *tg_words_make(tg_word_split split);
 
 /* Adds a word, which may exist already. Returns its id, or -1 when memory is exhausted. */
 int32_t tg_words_add(tg_words *words, const char *word, size_t length);
-
-/* Returns the id of a word, or -1. */
-int32_t tg_words_find_part(const tg_words *words, const char *word, size_t length);
 
 /* Checks a config that may be NULL, and writes its copy or the defaults to *config. */
 bool tg_words_check_config(const char *call, const tg_words_config *given, tg_words_config *config, tg_error *error);

@@ -27,7 +27,7 @@ static bool has_space(const char *text, size_t length)
 /* Adds the word of one line, which has no line break. */
 static bool read_line(tg_words *w, const char *path, const char *line, size_t length, tg_error *error)
 {
-    long long number = (long long)w->count + 1;
+    long long number = (long long)w->names.count + 1;
     size_t bad = tg_utf8_check(line, length);
     if (bad < length) {
         return tg_error_set_at(error, number, -1, "%s: '%s', line %lld: byte 0x%02x at %zu of the line is not UTF-8",
@@ -40,7 +40,7 @@ static bool read_line(tg_words *w, const char *path, const char *line, size_t le
     if (problem) {
         return tg_error_set_at(error, number, -1, "%s: '%s', line %lld: %s", call, path, number, problem);
     }
-    int32_t before = w->count, id = tg_words_add(w, line, length);
+    int32_t before = w->names.count, id = tg_words_add(w, line, length);
     if (id < 0) {
         return tg_error_set(error, TG_ERROR_MEMORY, "%s: '%s', line %lld: out of memory", call, path, number);
     }
@@ -54,7 +54,7 @@ static bool read_lines(tg_words *w, const char *path, const char *text, size_t l
     while (last > begin && (text[last - 1] == '\n' || text[last - 1] == '\r')) {
         last--;
     }
-    while (begin < last || (begin < length && w->count == 0)) {
+    while (begin < last || (begin < length && w->names.count == 0)) {
         const char *newline = memchr(text + begin, '\n', length - begin);
         size_t end = newline ? (size_t)(newline - text) : length;
         size_t line_end = end;
@@ -107,7 +107,7 @@ bool tg_words_save(const tg_words *w, const char *path, tg_error *error)
     if (!w || !path) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the %s NULL", name, w ? "path is" : "words are");
     }
-    for (int32_t id = 0; id < w->count; id++) {
+    for (int32_t id = 0; id < w->names.count; id++) {
         const char *word = tg_words_at(w, id);
         if (has_space(word, strlen(word))) {
             return tg_error_set(error, TG_ERROR_VALUE,
@@ -116,19 +116,17 @@ bool tg_words_save(const tg_words *w, const char *path, tg_error *error)
         }
     }
     /* tg_words_open skips one mark, so a first word that begins with it has another one in front */
-    size_t begin = begins_with_mark(w->text, w->text_used) ? 3 : 0;
-    char *lines = tg_alloc((uint64_t)w->text_used + 4, 1);
+    const size_t used = w->names.count ? w->names.begin[w->names.count] : 0;
+    size_t begin = begins_with_mark(w->names.bytes, used) ? 3 : 0;
+    char *lines = tg_alloc((uint64_t)used + 4, 1);
     if (!lines) {
-        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes", name, w->text_used);
+        return tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes", name, used);
     }
     memcpy(lines, byte_order_mark, begin);
-    for (size_t i = 0; i < w->text_used; i++) {
-        lines[begin + i] = w->text[i];
-        if (w->text[i] == '\0') {
-            lines[begin + i] = '\n';
-        }
+    for (size_t i = 0; i < used; i++) {
+        lines[begin + i] = w->names.bytes[i] ? w->names.bytes[i] : '\n';
     }
-    bool is_saved = tg_file_replace(name, path, lines, begin + w->text_used, error);
+    bool is_saved = tg_file_replace(name, path, lines, begin + used, error);
     tg_free(lines);
     return is_saved;
 }

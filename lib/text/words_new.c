@@ -60,7 +60,7 @@ static bool add_special(tg_words *w, const tg_words_config *config, tg_error *er
 {
     for (int i = 0; i < config->special_count + (config->unknown != NULL); i++) {
         const char *token = special_at(config, i);
-        int32_t before = w->count, id = tg_words_add(w, token, strlen(token));
+        int32_t before = w->names.count, id = tg_words_add(w, token, strlen(token));
         if (id < 0) {
             return out_of_memory(error);
         }
@@ -101,7 +101,7 @@ static bool count_words(tg_words *all, const char *text, size_t length, int64_t 
 {
     size_t capacity = 0;
     for (size_t at = 0, size; (size = tg_words_next(all->split, text, length, &at)) > 0; at += size) {
-        int32_t before = all->count, id = tg_words_add(all, text + at, size);
+        int32_t before = all->names.count, id = tg_words_add(all, text + at, size);
         if (id < 0 || !tg_grow(counts, &capacity, (size_t)before, (size_t)id + 1, sizeof **counts)) {
             return out_of_memory(error);
         }
@@ -114,12 +114,12 @@ static bool count_words(tg_words *all, const char *text, size_t length, int64_t 
 static bool add_words(tg_words *w, const tg_words *special, const tg_words *all, const int64_t *counts,
                       const tg_words_config *config, tg_error *error)
 {
-    counted_word *sorted = tg_alloc((uint64_t)all->count + 1, sizeof *sorted);
+    counted_word *sorted = tg_alloc((uint64_t)all->names.count + 1, sizeof *sorted);
     if (!sorted) {
         return out_of_memory(error);
     }
-    size_t found = 0, most = (size_t)(config->vocabulary - special->count);
-    for (int32_t id = 0; id < all->count; id++) {
+    size_t found = 0, most = (size_t)(config->vocabulary - special->names.count);
+    for (int32_t id = 0; id < all->names.count; id++) {
         const char *word = tg_words_at(all, id);
         if (counts[id] >= config->min_count && tg_words_find(special, word) < 0) {
             sorted[found++] = (counted_word){word, counts[id]};
@@ -145,11 +145,11 @@ static bool fill(tg_words *w, tg_words *all, tg_words *special, const char *text
     if (!add_special(special, config, error)) {
         return false;
     }
-    if (config->vocabulary < 1 || config->vocabulary < special->count) {
+    if (config->vocabulary < 1 || config->vocabulary < special->names.count) {
         return tg_error_set(error, TG_ERROR_VALUE,
                             "%s: vocabulary %d; it must be at least 1, and at least the %d special "
                             "tokens",
-                            call, config->vocabulary, special->count);
+                            call, config->vocabulary, special->names.count);
     }
     int64_t *counts = NULL;
     bool is_filled =

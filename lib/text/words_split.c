@@ -2,36 +2,19 @@
  *
  *   [word for word in re.split(r'([,.:;?_!"()\']|--|\s)', text) if word.strip()]
  *
- * without a library of regular expressions. White space is that of Python's str.isspace, which \s matches.
+ * without a library of regular expressions. White space is that of Python's str.isspace, which \s matches: White_Space
+ * of Unicode, and U+001C to U+001F.
  */
 #include <string.h>
 
 #include <tapegrad/extend.h>
+#include "text/pattern.h"
 #include "text/words.h"
-
-static bool is_between(char c, unsigned low, unsigned high)
-{
-    return (unsigned char)c >= low && (unsigned char)c <= high;
-}
 
 /* Returns the length of the white space character at the start of a text of UTF-8, or 0. */
 static size_t space_at(const char *s, size_t left)
 {
-    if (is_between(*s, '\t', '\r') || is_between(*s, 0x1c, ' ')) {
-        return 1;
-    }
-    if (left >= 2 && is_between(*s, 0xc2, 0xc2) && (is_between(s[1], 0x85, 0x85) || is_between(s[1], 0xa0, 0xa0))) {
-        return 2; /* U+0085, U+00A0 */
-    }
-    if (left < 3 || !is_between(*s, 0xe1, 0xe3)) {
-        return 0;
-    }
-    /* U+1680; U+2000 to U+200A, U+2028, U+2029, U+202F; U+205F; U+3000 */
-    bool is_space = memcmp(s, "\xe1\x9a\x80", 3) == 0 || memcmp(s, "\xe2\x81\x9f", 3) == 0 ||
-                    memcmp(s, "\xe3\x80\x80", 3) == 0 ||
-                    (memcmp(s, "\xe2\x80", 2) == 0 &&
-                     (is_between(s[2], 0x80, 0x8a) || is_between(s[2], 0xa8, 0xa9) || is_between(s[2], 0xaf, 0xaf)));
-    return is_space ? 3 : 0;
+    return (*s >= 0x1c && *s <= 0x1f) || tg_is_white(s, left, 0) ? tg_character_size(*s) : 0;
 }
 
 /* Returns the length of the punctuation at the start of a text, which is a word by itself, or 0. */

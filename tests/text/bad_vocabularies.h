@@ -43,7 +43,7 @@ static const bad_file bad_json[] = {
     {"\"normalizer\":null", "\"normalizer\":{\"type\":\"Sequence\",\"decoders\":[]}",
      "the normalizer \"Sequence\" has no \"normalizers\""},
     {"\"normalizer\":null",
-     "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Sequence\",\"normalizers\":[]}]}",
+     "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Sequence\",\"normalizers\":[{}]}]}",
      "a part of a Sequence has parts of its own"},
     {"\"normalizer\":null",
      "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"x\"},{\"type\":"

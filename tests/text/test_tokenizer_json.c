@@ -358,6 +358,32 @@ static void test_files_in_pieces(void **state)
     free(text);
 }
 
+/* A decoder behind a Fuse sees bytes that are no character, and they remain. */
+static void test_a_replace_of_bytes(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {"{\"String\":\"a\"}", "{\"Regex\":\"a+\"}"};
+    for (int i = 0; i < 2; i++) {
+        char json[512];
+        tg_error error = TG_NO_ERROR;
+        snprintf(json, sizeof json,
+                 "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},"
+                 "{\"type\":\"Replace\",\"pattern\":%s,\"content\":\"bc\"}]},"
+                 "\"model\":{\"vocab\":{\"a\":0,\"<0xE2>\":1},\"merges\":[]}}",
+                 patterns[i]);
+        tg_tokenizer *z = tg_tokenizer_new_from_text(json, strlen(json), &error);
+        assert_string_equal(error.text, "");
+        size_t length;
+        char *text = tg_tokenizer_decode(z, (const int32_t[]){1, 0, 1, 1, 0, 1}, 6, &length, &error);
+        assert_int_equal(length, 8);
+        assert_string_equal(text, "\xE2"
+                                  "bc\xE2\xE2"
+                                  "bc\xE2");
+        tg_text_free(text);
+        tg_tokenizer_free(z);
+    }
+}
+
 /* A word, a run of white space, and a run of marks of a million bytes each. */
 static void test_long_runs(void **state)
 {
@@ -488,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_truncation_and_padding),
         cmocka_unit_test(test_the_limits_of_the_file),
         cmocka_unit_test(test_files_in_pieces),
+        cmocka_unit_test(test_a_replace_of_bytes),
         cmocka_unit_test(test_long_runs),
         cmocka_unit_test(test_the_greatest_pair),
         cmocka_unit_test(test_special_tokens_of_a_training),

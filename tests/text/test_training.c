@@ -117,8 +117,8 @@ static void check_merges(tg_tokenizer *z, const plain_merge *merges, int32_t cou
     assert_non_null(z);
     assert_int_equal(z->merge_count, count);
     for (int32_t i = 0; i < count; i++) {
-        assert_int_equal(z->merges[i].left, merges[i].left);
-        assert_int_equal(z->merges[i].right, merges[i].right);
+        assert_int_equal(z->merges[i].pair.left, merges[i].left);
+        assert_int_equal(z->merges[i].pair.right, merges[i].right);
         assert_int_equal(z->merges[i].result, 256 + i);
     }
     assert_int_equal(tg_tokenizer_vocabulary(z), 257 + count);
@@ -267,9 +267,8 @@ static void test_cuts(void **state)
 }
 
 /* Returns how often the sorted list has the word. */
-static int64_t count_of(const tg_counted_word *word, const plain_word *words, size_t count)
+static int64_t count_of(plain_word key, const plain_word *words, size_t count)
 {
-    plain_word key = {word->bytes, word->length};
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -293,36 +292,37 @@ static void check_words(const tg_word_counter *counter, const char *text, size_t
     size_t count = plain_split(text, length, &words);
     qsort(words, count, sizeof *words, compare_plain_words);
     int64_t sum = 0;
-    for (int i = 0; i < TG_WORD_TABLES; i++) {
-        for (size_t k = 0; k < counter->tables[i].count; k++) {
-            const tg_counted_word *word = &counter->tables[i].words[k];
-            assert_int_equal(word->count, count_of(word, words, count));
-            sum += word->count;
-        }
+    const tg_word_table *table = &counter->table;
+    for (int32_t k = 0; k < table->words.count; k++) {
+        plain_word word = {table->words.bytes + table->words.begin[k], tg_names_length(&table->words, k)};
+        assert_int_equal(table->counts[k], count_of(word, words, count));
+        sum += table->counts[k];
     }
     assert_int_equal(sum, count);
     free(words);
+}
+
+/* Counts the words of all pieces. Returns the number of pieces. */
+static int count_pieces(tg_word_counter *counter, tg_piece_reader *reader, tg_error *error)
+{
+    tg_piece pieces[TG_MOST_PIECES];
+    int found, all = 0;
+    while ((found = tg_pieces_read(reader, pieces, error)) > 0) {
+        assert_true(tg_word_counter_add(counter, pieces, found, error));
+        all += found;
+    }
+    assert_int_equal(found, 0);
+    return all;
 }
 
 /* Counts the words of the file in pieces. */
 static void count_file(tg_word_counter *counter, const tg_tokenizer *splits, tg_error *error)
 {
     tg_piece_reader reader;
-    tg_pipeline walk = {.z = splits};
-    char *bytes = malloc(TG_PIECE_BYTES);
-    tg_piece piece;
     assert_true(tg_word_counter_make(counter, "count", splits, error));
-    assert_true(tg_piece_reader_begin(&reader, "count", (const char *const[]){path}, 1, NULL, error));
-    int found, pieces = 0;
-    while ((found = tg_piece_read(&reader, &walk, bytes, &piece, error)) > 0) {
-        assert_true(tg_word_counter_add(counter, &piece, 1, error));
-        pieces++;
-    }
-    assert_int_equal(found, 0);
-    assert_true(pieces >= 3);
+    assert_true(tg_piece_reader_begin(&reader, "count", splits, (const char *const[]){path}, 1, error));
+    assert_true(count_pieces(counter, &reader, error) >= 3);
     tg_piece_reader_end(&reader);
-    tg_pipeline_free(&walk);
-    free(bytes);
 }
 
 /* The words of the pieces of a text are the words of the text. */
@@ -333,17 +333,15 @@ static void test_no_piece_divides_a_word(void **state)
     char *text = malloc(most);
     tg_error error = TG_NO_ERROR;
     tg_tokenizer *splits = new_splits();
-    tg_pipeline walk = {.z = splits};
     for (uint32_t i = 0; i < 4; i++) {
         seed = 77 + i;
         size_t length = draw_text(text, most - i, i % 2 ? 0 : 5);
         tg_word_counter counter;
         assert_true(tg_word_counter_make(&counter, "count", splits, &error));
-        tg_piece rest = {text, length, 0, NULL, false};
-        while (rest.length > 0) {
-            tg_piece piece = tg_piece_cut(&walk, &rest);
-            assert_true(tg_word_counter_add(&counter, &piece, 1, &error));
-        }
+        tg_piece_reader reader;
+        assert_true(tg_piece_reader_begin_text(&reader, "count", splits, text, length, &error));
+        count_pieces(&counter, &reader, &error);
+        tg_piece_reader_end(&reader);
         check_words(&counter, text, length);
         tg_word_counter_free(&counter);
         if (i % 2) { /* with all parts, white space follows a word in each piece */
@@ -353,7 +351,6 @@ static void test_no_piece_divides_a_word(void **state)
             tg_word_counter_free(&counter);
         }
     }
-    tg_pipeline_free(&walk);
     tg_tokenizer_free(splits);
     free(text);
 }
@@ -533,7 +530,7 @@ static void test_progress(void **state)
     assert_non_null(z);
     int64_t merges = tg_tokenizer_vocabulary(z) - 257;
     assert_true(merges >= 10);
-    assert_int_equal(all.calls, 5 + merges); /* four pieces, the end of the files, and the merges */
+    assert_int_equal(all.calls, 4 + merges); /* four pieces, and the merges */
     assert_int_equal(all.last.bytes, 2 * length);
     assert_int_equal(all.last.all_bytes, 2 * length);
     assert_int_equal(all.last.vocabulary, 256 + merges);
