@@ -232,14 +232,15 @@ TG_API tg_contrastive_loss_config tg_contrastive_loss_config_default(void);
  *
  *     mean_b (log sum_k exp(s[b,k]) - s[b,b])        s[b,k] = scale similarity(anchors[b], candidates[k])
  *
- * The candidates are the positives, then the negatives. N is a multiple of B, and negatives b, B + b, ... belong to pair
- * b. They are candidates of each anchor, of those in the group of b, too. A vector whose norm is below 1e-12 is divided
- * by that instead, as in torch.nn.functional.normalize. The similarities (B,B+N) do not exist as a whole if there are
- * many: see tg_linear_cross_entropy.
+ * The candidates are the positives, then the negatives. N is a multiple of B, and negatives b, B + b, ... belong to
+ * pair b. They are candidates of each anchor, of those in the group of b, too. A vector whose norm is below 1e-12 is
+ * divided by that instead, as in torch.nn.functional.normalize. The similarities (B,B+N) do not exist as a whole if
+ * there are many: see tg_linear_cross_entropy.
  *
- * Follows sentence-transformers' MultipleNegativesRankingLoss with directions ("query_to_doc",), and, if it is symmetric,
- * ("query_to_doc", "doc_to_query") with partition_mode "per_direction". SHAPE unless B >= 1 and C >= 1; VALUE for groups
- * that leave several pairs without any negative, because all are equal; STATE for a result without values. */
+ * Follows sentence-transformers' MultipleNegativesRankingLoss with directions ("query_to_doc",), and, if it is
+ * symmetric, ("query_to_doc", "doc_to_query") with partition_mode "per_direction". SHAPE unless B >= 1 and C >= 1;
+ * VALUE for groups that leave several pairs without any negative, because all are equal; STATE for a result without
+ * values. */
 TG_API tg_tensor *tg_contrastive_loss(tg_tape *tape, tg_tensor *anchors, tg_tensor *positives, tg_tensor *negatives,
                                       const tg_contrastive_loss_config *config);
 

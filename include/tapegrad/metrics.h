@@ -12,9 +12,9 @@
  * tg_release(confusion);
  * ```
  *
- * The first two calls take logits (..,C) f32 or f64 and targets (..) i32 of any layout, as tg_cross_entropy does, and record
- * nothing. The prediction is the class with the largest logit, as by tg_argmax: on ties the first, and a NaN counts as
- * the largest.
+ * The first two calls take logits (..,C) f32 or f64 and targets (..) i32 of any layout, as tg_cross_entropy does, and
+ * record nothing. The prediction is the class with the largest logit, as by tg_argmax: on ties the first, and a NaN
+ * counts as the largest.
  *
  * Errors. SHAPE or DTYPE for other tensors; RANGE, with the index, for a target that is neither ignored nor in [0,C);
  * STATE for a NULL. A call that fails adds nothing.
@@ -60,17 +60,17 @@ typedef struct tg_ranking {
     int64_t count;
     /* the shares of the relevant rows that were found: recall at k */
     double recall;
-    /* 1 / r, where r is the place of the first relevant row, from 1 on, and 0 if none was found: mean reciprocal rank */
+    /* 1 / r, where r is the place of the first relevant row, from 1 on; 0 if none was found: mean reciprocal rank */
     double reciprocal_rank;
     /* the normalized discounted cumulative gain at k, for relevances of 0 and 1 (Jarvelin and Kekalainen 2002): the sum
      * of 1 / log2(r + 1) over the places r of the relevant rows, divided by that of the best order */
     double ndcg;
 } tg_ranking;
 
-/* Adds the metrics of one query, of which k results were found, the nearest first (tg_tensor_neighbors). Those of row -1
- * are none. `relevant` has the rows that should have been found, each once. For a smaller k, such as recall at 1, give
- * fewer of the results. The formulas are those of sentence-transformers' InformationRetrievalEvaluator. VALUE unless k
- * and the number of relevant rows are 1 or more. */
+/* Adds the metrics of one query, of which k results were found, the nearest first (tg_tensor_neighbors). Those of row
+ * -1 are none. `relevant` has the rows that should have been found, each once. For a smaller k, such as recall at 1,
+ * give fewer of the results. The formulas are those of sentence-transformers' InformationRetrievalEvaluator. VALUE
+ * unless k and the number of relevant rows are 1 or more. */
 TG_API bool tg_ranking_add(tg_ranking *ranking, const tg_row_neighbor *results, int64_t k, const int64_t *relevant,
                            int64_t relevant_count, tg_error *error);
 

@@ -88,8 +88,8 @@ TG_API int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const ui
  * result is exact, up to the roundings of products in the dtype of the table, f32 or f64, which the queries have, too.
  * `among` is optional and has one byte per row, as above. A vector with a NaN or an infinity has no neighbors and is no
  * neighbor. If a query has fewer than `count`, the rest is row -1 with a similarity of -INFINITY. Takes one pass over
- * the table for each 1,024 queries, on all threads, and no copy of a table that is contiguous. The bits do not depend on
- * the number of threads. RANGE for a count that is negative or above V; VALUE for a similarity that does not exist;
+ * the table for each 1,024 queries, on all threads, and no copy of a table that is contiguous. The bits do not depend
+ * on the number of threads. RANGE for a count that is negative or above V; VALUE for a similarity that does not exist;
  * SHAPE; DTYPE; MEMORY. */
 TG_API bool tg_tensor_neighbors(const tg_tensor *table, const tg_tensor *queries, tg_similarity similarity,
                                 const uint8_t *among, int64_t count, tg_row_neighbor *neighbors, tg_error *error);

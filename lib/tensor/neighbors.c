@@ -3,30 +3,49 @@
  * A search takes the table in blocks of rows, and a block in strips, which threads divide: the products of a strip with
  * all queries are one matrix product, whose bits do not depend on the number of threads. For the cosine the queries are
  * divided by their norms, and the products by the norms of the rows, which are computed before the strip leaves the
- * cache. Then threads divide the queries: each has a sorted list, and nearly all of its products are below the last one.
- * At the end the similarities in the lists are computed again in double, and sorted by these.
+ * cache. Then threads divide the queries: each has a sorted list, and nearly all of its products are below the last
+ * one. At the end the similarities in the lists are computed again in double, and sorted by these.
  *
  * A product that is not finite, or of a row with a very small or large norm, is computed in double at once.
  */
 #include "tensor/neighbors.h"
 
-#include "base/alloc.h"
 #include "base/least.h"
+#include "base/parallel.h"
 #include "base/real.h"
 #include "products/gemm.h"
 
-enum { LANES = 16 };
+/* The lanes of a sum, the rows of a strip, and the queries of a pass over the table. */
+enum { SEARCH_LANES = 16, STRIP = 512, QUERIES = 1024 };
+
+/* A search, and its current queries and block of rows. Memory of the dtype of the table has no type here. */
+typedef struct tg_search {
+    const tg_tensor *table, *queries;
+    tg_similarity similarity;
+    const uint8_t *among; /* or NULL */
+    int64_t width, count;
+    int64_t query, query_count, row, row_count; /* the queries of this pass, and the rows of the block */
+    int64_t room;                               /* the most rows of a block */
+    const void *rows;                           /* the table's values */
+    /* for the rows of the block, (room): the factors of the products, NaN where they are not exact enough; the products
+     * (query_count,room); and the queries (query_count,C), for the cosine with a norm of 1 */
+    void *factors, *products, *vectors;
+    tg_row_neighbor *neighbors; /* (query_count,count) */
+} tg_search;
+
+typedef void tg_search_kernel(tg_search *s);
+tg_search_kernel TG_EACH_LEVEL(avx2, tg_search_f32), TG_EACH_LEVEL(avx2, tg_search_f64);
 
 static double norm_of(const real *x, int64_t n)
 {
-    double lane[LANES] = {0}, sum = 0;
+    double lane[SEARCH_LANES] = {0}, sum = 0;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (int k = 0; k < LANES; k++) {
+    for (; i + SEARCH_LANES <= n; i += SEARCH_LANES) {
+        for (int k = 0; k < SEARCH_LANES; k++) {
             lane[k] += (double)x[i + k] * (double)x[i + k];
         }
     }
-    for (int k = 0; k < LANES; k++) {
+    for (int k = 0; k < SEARCH_LANES; k++) {
         sum += lane[k];
     }
     for (; i < n; i++) {
@@ -35,67 +54,30 @@ static double norm_of(const real *x, int64_t n)
     return sqrt(sum);
 }
 
-/* Returns the factor of a vector with this norm: NaN if a product would not be exact enough, and for doubles also if the
- * squares may have become 0. */
-static double factor_of_norm(double norm, bool is_float)
+/* Returns 1 / the norm of a vector: NaN if products would not be exact enough, and for doubles also if the squares may
+ * have become 0. For a dot product, 1. */
+static real factor_of(const tg_search *s, const real *x)
 {
-    return norm >= 1e-30 && norm <= 1e30 ? 1 / norm : norm == 0 && is_float ? 0 : (double)NAN;
+    double norm = s->similarity == TG_SIMILARITY_DOT ? 1 : norm_of(x, s->width);
+    bool is_zero = norm == 0 && sizeof(real) == sizeof(float);
+    return (real)(norm >= 1e-30 && norm <= 1e30 ? 1 / norm : is_zero ? 0 : (double)NAN);
 }
 
-void KERNEL(tg_search_multiply)(void *context, int64_t begin, int64_t end)
+static void multiply(void *context, int64_t begin, int64_t end)
 {
     const tg_search *s = context;
-    const int64_t width = s->table->shape[1];
     for (int64_t strip = begin; strip < end; strip++) {
-        const int64_t first = strip * TG_SEARCH_STRIP, n = least(TG_SEARCH_STRIP, s->row_count - first);
-        const real *rows = (const real *)s->rows + (s->row + first) * width;
-        real *factor = (real *)s->factors + first;
+        const int64_t first = strip * STRIP, n = least(STRIP, s->row_count - first);
+        const real *rows = (const real *)s->rows + (s->row + first) * s->width;
         for (int64_t i = 0; i < n; i++) {
-            double norm = s->similarity == TG_SIMILARITY_COSINE ? norm_of(rows + i * width, width) : 1;
-            factor[i] = (real)factor_of_norm(norm, sizeof(real) == sizeof(float));
+            ((real *)s->factors)[first + i] = factor_of(s, rows + i * s->width);
         }
-        tg_gemm g = {s->query_count,   n, width, .b_layout = TG_TRANSPOSED, .lda = width, .ldb = width, .ldc = s->room,
-                     .in_thread = true};
+        tg_gemm g = {
+            s->query_count,   n, s->width, .b_layout = TG_TRANSPOSED, .lda = s->width, .ldb = s->width, .ldc = s->room,
+            .in_thread = true};
         TYPED(tg_gemm)(&g, s->vectors, rows, (real *)s->products + first);
     }
 }
-
-/* Returns whether one of the products may be above `last`: it is, or it is NaN. */
-static bool has_near(const real *product, const real *factor, real last)
-{
-    int near = 0;
-    for (int k = 0; k < LANES; k++) {
-        near |= !(product[k] * factor[k] <= last);
-    }
-    return near;
-}
-
-void KERNEL(tg_search_select)(void *context, int64_t begin, int64_t end)
-{
-    const tg_search *s = context;
-    const real *factor = s->factors;
-    for (int64_t query = begin; query < end; query++) {
-        const real *product = (const real *)s->products + query * s->room;
-        const tg_row_neighbor *last = s->neighbors + (query + 1) * s->count - 1;
-        for (int64_t i = 0; i < s->row_count; i += LANES) {
-            const int64_t stop = least(i + LANES, s->row_count);
-            if (stop < i + LANES || has_near(product + i, factor + i, (real)last->similarity)) {
-                for (int64_t k = i; k < stop; k++) {
-                    tg_search_offer(s, query, s->row + k, (double)(product[k] * factor[k]));
-                }
-            }
-        }
-    }
-}
-
-#ifdef TG_ONCE
-
-static const char call[] = "tensor_neighbors";
-
-static loop_body *const multiply[2][TG_LEVELS] = {{TG_EACH_LEVEL(avx2, tg_search_multiply_f32)},
-                                                  {TG_EACH_LEVEL(avx2, tg_search_multiply_f64)}},
-                        *const select_nearest[2][TG_LEVELS] = {{TG_EACH_LEVEL(avx2, tg_search_select_f32)},
-                                                               {TG_EACH_LEVEL(avx2, tg_search_select_f64)}};
 
 static double similarity_of(const tg_search *s, int64_t query, int64_t row)
 {
@@ -104,7 +86,8 @@ static double similarity_of(const tg_search *s, int64_t query, int64_t row)
                              s->table, row);
 }
 
-void tg_search_offer(const tg_search *s, int64_t query, int64_t row, double similarity)
+/* Offers a row to a list. The similarity is NaN or infinite if a product does not have it. */
+static void offer(const tg_search *s, int64_t query, int64_t row, double similarity)
 {
     tg_row_neighbor *list = s->neighbors + query * s->count;
     if (similarity <= list[s->count - 1].similarity || (s->among && !s->among[row])) {
@@ -116,6 +99,34 @@ void tg_search_offer(const tg_search *s, int64_t query, int64_t row, double simi
     }
 }
 
+/* Returns whether one of the products may be above `last`: it is, or it is NaN. */
+static bool has_near(const real *product, const real *factor, real last)
+{
+    int near = 0;
+    for (int k = 0; k < SEARCH_LANES; k++) {
+        near |= !(product[k] * factor[k] <= last);
+    }
+    return near;
+}
+
+static void select_nearest(void *context, int64_t begin, int64_t end)
+{
+    const tg_search *s = context;
+    const real *factor = s->factors;
+    for (int64_t query = begin; query < end; query++) {
+        const real *product = (const real *)s->products + query * s->room;
+        const tg_row_neighbor *last = s->neighbors + (query + 1) * s->count - 1;
+        for (int64_t i = 0; i < s->row_count; i += SEARCH_LANES) {
+            const int64_t stop = least(i + SEARCH_LANES, s->row_count);
+            bool is_part = stop < i + SEARCH_LANES;
+            for (int64_t k = i; (is_part || has_near(product + i, factor + i, (real)last->similarity)) && k < stop;
+                 k++) {
+                offer(s, query, s->row + k, (double)(product[k] * factor[k]));
+            }
+        }
+    }
+}
+
 /* Computes the similarities of a list again, and sorts it. */
 static void finish_lists(void *context, int64_t begin, int64_t end)
 {
@@ -123,46 +134,40 @@ static void finish_lists(void *context, int64_t begin, int64_t end)
     for (int64_t query = begin; query < end; query++) {
         tg_row_neighbor *list = s->neighbors + query * s->count;
         for (int64_t i = 0; i < s->count && list[i].row >= 0; i++) {
-            int64_t row = list[i].row;
+            const int64_t row = list[i].row;
             tg_neighbors_insert(list, i, s->count, (tg_row_neighbor){row, similarity_of(s, query, row)});
         }
     }
 }
 
-/* Begins with the queries from this one on. */
-static void begin_queries(tg_search *s, int64_t query, int64_t count)
+void KERNEL(tg_search)(tg_search *s)
 {
-    const int64_t width = s->table->shape[1];
-    const bool is_float = s->table->dtype == TG_F32;
-    s->query = query;
-    s->query_count = count;
-    for (int64_t i = 0; i < count; i++) {
-        double norm = s->similarity == TG_SIMILARITY_COSINE ? tg_row_norm(s->queries, query + i, 2) : 1;
-        const double factor = factor_of_norm(norm, is_float);
-        for (int64_t c = 0; c < width; c++) {
-            double value = factor * tg_tensor_value_at(s->queries, (query + i) * width + c);
-            if (is_float) {
-                ((float *)s->vectors)[i * width + c] = (float)value;
-            } else {
-                ((double *)s->vectors)[i * width + c] = value;
-            }
+    s->products = (real *)s->factors + s->room;
+    s->vectors = (real *)s->products + s->query_count * s->room;
+    for (int64_t i = 0; i < s->query_count; i++) {
+        real *x = (real *)s->vectors + i * s->width;
+        for (int64_t c = 0; c < s->width; c++) {
+            x[c] = (real)tg_tensor_value_at(s->queries, (s->query + i) * s->width + c);
+        }
+        const real factor = factor_of(s, x);
+        for (int64_t c = 0; c < s->width; c++) {
+            x[c] *= factor;
         }
     }
-    for (int64_t i = 0; i < count * s->count; i++) {
+    for (int64_t i = 0; i < s->query_count * s->count; i++) {
         s->neighbors[i] = (tg_row_neighbor){-1, -(double)INFINITY};
     }
-}
-
-static void search(tg_search *s)
-{
-    const int type = s->table->dtype == TG_F64, level = tg_level();
     for (s->row = 0; s->row < s->table->shape[0]; s->row += s->row_count) {
         s->row_count = least(s->room, s->table->shape[0] - s->row);
-        tg_parallel_for((s->row_count + TG_SEARCH_STRIP - 1) / TG_SEARCH_STRIP, 1, multiply[type][level], s);
-        tg_parallel_for(s->query_count, 1 + TG_GRAIN / s->row_count, select_nearest[type][level], s);
+        tg_parallel_for((s->row_count + STRIP - 1) / STRIP, 1, multiply, s);
+        tg_parallel_for(s->query_count, 1 + TG_GRAIN / s->row_count, select_nearest, s);
     }
-    tg_parallel_for(s->query_count, 1 + TG_GRAIN / s->table->shape[1], finish_lists, s);
+    tg_parallel_for(s->query_count, 1 + TG_GRAIN / s->width, finish_lists, s);
 }
+
+#ifdef TG_ONCE
+
+static const char call[] = "tensor_neighbors";
 
 static bool check(const tg_tensor *table, const tg_tensor *queries, tg_similarity similarity, int64_t count,
                   const tg_row_neighbor *neighbors, tg_error *error)
@@ -191,40 +196,32 @@ static bool check(const tg_tensor *table, const tg_tensor *queries, tg_similarit
     return neighbors || tg_error_set(error, TG_ERROR_STATE, "%s: the array of neighbors is NULL", call);
 }
 
-enum { QUERIES = 1024 }; /* those of a pass over the table */
-
 bool tg_tensor_neighbors(const tg_tensor *table, const tg_tensor *queries, tg_similarity similarity,
                          const uint8_t *among, int64_t count, tg_row_neighbor *neighbors, tg_error *error)
 {
+    static tg_search_kernel *const search[2][TG_LEVELS] = {{TG_EACH_LEVEL(avx2, tg_search_f32)},
+                                                           {TG_EACH_LEVEL(avx2, tg_search_f64)}};
     if (!check(table, queries, similarity, count, neighbors, error)) {
         return false;
     }
-    const int64_t most = least(QUERIES, queries->shape[0] + 1), room = (int64_t)TG_SEARCH_STRIP * tg_threads();
-    const uint64_t size = tg_size_of(table->dtype), width = (uint64_t)table->shape[1];
+    const int64_t all = queries->shape[0], width = table->shape[1], room = (int64_t)STRIP * tg_threads();
+    const int64_t most = least(QUERIES, all);
     tg_tensor *copy = table->contiguous ? NULL : tg_tensor_new_copy(table, NULL);
-    tg_search s = {.table = copy ? copy : table,
-                   .queries = queries,
-                   .similarity = similarity,
-                   .among = among,
-                   .count = count,
-                   .room = room,
-                   .vectors = tg_alloc((uint64_t)most * width, size),
-                   .products = tg_alloc((uint64_t)(most * room), size),
-                   .factors = tg_alloc((uint64_t)room, size),
-                   .neighbors = neighbors};
-    bool has_memory = s.vectors && s.products && s.factors && s.table->contiguous;
+    tg_search s = {copy ? copy : table, queries, similarity, among, width, count, .room = room};
     s.rows = tg_values(s.table);
-    for (int64_t query = 0; has_memory && count > 0 && query < queries->shape[0]; query += s.query_count) {
-        s.neighbors = neighbors + query * count;
-        begin_queries(&s, query, least(most, queries->shape[0] - query));
-        search(&s);
+    if (s.table->contiguous) {
+        s.factors = tg_alloc((uint64_t)(most * (width + room) + room), tg_size_of(table->dtype));
     }
-    tg_free(s.vectors);
-    tg_free(s.products);
+    for (; s.factors && count > 0 && s.query < all; s.query += s.query_count) {
+        s.query_count = least(most, all - s.query);
+        s.neighbors = neighbors + s.query * count;
+        search[table->dtype == TG_F64][tg_level()](&s);
+    }
+    const bool has_memory = s.factors;
     tg_free(s.factors);
     tg_release(copy);
     return has_memory ||
-           tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld queries", call, (long long)queries->shape[0]);
+           tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %lld queries", call, (long long)all);
 }
 
 #endif

@@ -62,8 +62,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Writes twice the ranks of the values, less their mean, to `ranks`. Returns the sum of their squares, or NaN if a value
- * is NaN. */
+/* Writes twice the ranks of the values, less their mean, to `ranks`. Returns the sum of their squares, or NaN if a
+ * value is NaN. */
 static double rank(const tg_tensor *x, ranked *sorted, double *ranks)
 {
     int64_t count = tg_tensor_count(x);

@@ -188,6 +188,7 @@ USE_LOSS(binary_cross_entropy_with_logits, w->x, w->x)
 USE_LOSS(cosine_embedding_loss, w->x, w->x, w->x)
 USE_LOSS(margin_ranking_loss, w->x, w->x, w->x)
 USE_LOSS(triplet_margin_loss, w->x, w->x, w->x)
+USE_LOSS(contrastive_loss, w->x, w->x, NULL)
 
 USE(nn_recurrent)
 {
@@ -465,7 +466,8 @@ typedef struct config_entry {
     X(csv) X(words) X(metric) \
     X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
     X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \
-    X(binary_cross_entropy_with_logits) X(cosine_embedding_loss) X(margin_ranking_loss) X(triplet_margin_loss)
+    X(binary_cross_entropy_with_logits) X(cosine_embedding_loss) X(margin_ranking_loss) X(triplet_margin_loss) \
+    X(contrastive_loss)
 /* clang-format on */
 EACH_CONFIG(DEFAULT)
 

@@ -23,6 +23,7 @@ typedef struct world {
     tg_json_document *json;
     tg_words *words;
     tg_accuracy accuracy;
+    tg_ranking ranking;
     tg_profile *profile;
     tg_graph *graph;
     tg_error error;
@@ -70,7 +71,7 @@ typedef struct world {
     tg_gradcheck_kernels kernels;
     tg_ledger_difference difference;
     tg_nan_report nan_report;
-    tg_row_neighbor neighbors[4];
+    tg_row_neighbor neighbors[8];
     FILE *file, *other_file, *ledger_file;
     tg_tensorboard *log;
     const char *labels[1], *paths[1];

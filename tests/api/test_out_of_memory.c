@@ -311,6 +311,24 @@ static bool new_copy(world *w)
     return finish_tensor(w, tg_tensor_new_copy(w->permuted, &w->error));
 }
 
+static bool search(world *w)
+{
+    tg_row_neighbor near[8];
+    bool is_done = tg_tensor_neighbors(w->permuted, w->permuted, TG_SIMILARITY_COSINE, NULL, 2, near, &w->error);
+    for (int i = 0; is_done && i < 8; i++) {
+        add_bits(w, &near[i].row, sizeof near[i].row);
+    }
+    return is_done;
+}
+
+static bool correlate(world *w)
+{
+    double correlation = tg_spearman(w->x, w->x, &w->error);
+    bool is_done = correlation == correlation;
+    add_bits(w, is_done ? "yes" : "no", 2);
+    return is_done;
+}
+
 static bool new_cast(world *w)
 {
     return finish_tensor(w, tg_tensor_new_cast(w->permuted, TG_F64, &w->error));
@@ -444,6 +462,15 @@ static bool begin_span(world *w)
 static bool apply(world *w)
 {
     tg_tensor *y = tg_matmul(w->tape, w->x, w->permuted);
+    add_tensor(w, y);
+    return y;
+}
+
+static bool contrast(world *w)
+{
+    tg_contrastive_loss_config config = tg_contrastive_loss_config_default();
+    config.is_symmetric = true;
+    tg_tensor *y = tg_contrastive_loss(w->tape, w->x, w->x, w->x, &config);
     add_tensor(w, y);
     return y;
 }
@@ -1140,6 +1167,8 @@ static const sweep sweeps[] = {
     {"tg_tensor_new_from", new_from, NULL},
     {"tg_tensor_new_arange", new_arange, NULL},
     {"tg_tensor_new_copy", new_copy, NULL},
+    {"tg_tensor_neighbors", search, NULL},
+    {"tg_spearman", correlate, NULL},
     {"tg_tensor_new_cast", new_cast, NULL},
     {"tg_tensor_new_dense_grad", new_dense_grad, prepare_gradient},
     {"tg_tensor_fill_uniform", fill_uniform, NULL},
@@ -1161,6 +1190,7 @@ static const sweep sweeps[] = {
     {"tg_scope_begin", begin_scope, NULL},
     {"tg_activation_checkpoint_begin", begin_span, NULL},
     {"tg_matmul", apply, NULL},
+    {"tg_contrastive_loss", contrast, NULL},
     {"tg_dropout", drop, NULL},
     {"tg_sum", sum_blocks, prepare_blocks},
     {"tg_var", differentiate_blocks, prepare_blocks},

@@ -70,6 +70,11 @@ static tg_tensor *triplet_margin_loss(tg_tape *t, tg_tensor *const *x)
     return tg_triplet_margin_loss(t, x[0], x[1], x[2], NULL);
 }
 
+static tg_tensor *contrastive_loss(tg_tape *t, tg_tensor *const *x)
+{
+    return tg_contrastive_loss(t, x[0], x[1], NULL, NULL);
+}
+
 static tg_tensor *skip_gram_loss(tg_tape *t, tg_tensor *const *x)
 {
     return tg_skip_gram_loss(t, x[0], x[1], x[2], x[3], TG_REDUCTION_SUM);
@@ -106,6 +111,7 @@ const op_row op_losses[] = {
     {"tg_hinge_embedding_loss", "", "positive S; sign S", .call = hinge_embedding_loss},
     {"tg_margin_ranking_loss", "", "real S; real S; sign S", .call = margin_ranking_loss},
     {"tg_triplet_margin_loss", "", "real S; real S; real S", .call = triplet_margin_loss},
+    {"tg_contrastive_loss", "", "real R,E; real R,E", "2,R,E,R", .call = contrastive_loss},
     {"tg_skip_gram_loss", "", "ids<V R; table V,E; ids<V R,6; table V,E", "4,R,6,E", .call = skip_gram_loss},
     {"tg_cosine_similarity", "first axis", "real S; real S", .call = cosine_similarity_first},
     {"tg_cosine_similarity", "last axis", "real S; real S", .call = cosine_similarity_last},

@@ -153,6 +153,7 @@ ROWS = {
     'cross_entropy, smoothed': lambda x, ids: F.cross_entropy(x, ids, label_smoothing=0.1),
     'kl_div, log target': lambda x, target: F.kl_div(x, target, log_target=True),
     'cosine_similarity, first axis': lambda a, b: F.cosine_similarity(a, b, 0),
+    'contrastive_loss': lambda a, p: F.cross_entropy(20 * F.normalize(a) @ F.normalize(p).T, torch.arange(len(a))),
     'skip_gram_loss': skip_gram_loss,
     'cosine_similarity, last axis': lambda a, b: F.cosine_similarity(a, b, -1),
     'conv1d': conv1d,

@@ -115,6 +115,7 @@ const tg_cosine_embedding_loss_config *draw_tg_cosine_embedding_loss_config(prog
 const tg_hinge_embedding_loss_config *draw_tg_hinge_embedding_loss_config(program *p);
 const tg_margin_ranking_loss_config *draw_tg_margin_ranking_loss_config(program *p);
 const tg_triplet_margin_loss_config *draw_tg_triplet_margin_loss_config(program *p);
+const tg_contrastive_loss_config *draw_tg_contrastive_loss_config(program *p);
 const tg_conv1d_config *draw_tg_conv1d_config(program *p);
 const tg_pool1d_config *draw_tg_pool1d_config(program *p);
 const tg_backward_config *draw_tg_backward_config(program *p);

@@ -345,6 +345,8 @@ CONFIG(tg_huber_loss_config, BITS REAL(delta) CHOICE(reduction, tg_reduction))
 CONFIG(tg_cosine_embedding_loss_config, BITS REAL(margin) CHOICE(reduction, tg_reduction))
 CONFIG(tg_hinge_embedding_loss_config, BITS REAL(margin) CHOICE(reduction, tg_reduction))
 CONFIG(tg_margin_ranking_loss_config, BITS REAL(margin) CHOICE(reduction, tg_reduction))
+CONFIG(tg_contrastive_loss_config,
+       BITS REAL(scale) CHOICE(similarity, tg_similarity) FLAG(is_symmetric) FIELD(groups, draw_tensor(p, TG_I32)))
 CONFIG(tg_triplet_margin_loss_config, BITS REAL(margin) REAL(p) REAL(eps) FLAG(swap) CHOICE(reduction, tg_reduction))
 CONFIG(tg_conv1d_config, BITS WHOLE(stride) WHOLE(padding) WHOLE(dilation) WHOLE(groups))
 CONFIG(tg_pool1d_config, BITS WHOLE(stride) WHOLE(padding) WHOLE(dilation))

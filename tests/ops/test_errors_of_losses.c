@@ -174,6 +174,63 @@ static void test_similarity(void **state)
     REFUSED(tg_cosine_similarity(t, f->x, NULL, 1, 0), STATE, NULL_ARGUMENT("cosine_similarity", "b"));
 }
 
+static void test_contrastive(void **state)
+{
+    fixture *f = *state;
+    tg_tape *t = f->tape;
+    tg_tensor *same = tg_full(t, TG_I32, TG_SHAPE(2), 7), *pair = tg_full(t, TG_F32, TG_SHAPE(2, 3), 1);
+    tg_contrastive_loss_config config = tg_contrastive_loss_config_default();
+#define CONTRASTIVE(a, p, n) tg_contrastive_loss(t, a, p, n, &config)
+#define SHAPES "; they must be (B,C), (B,C) and (N,C), N a multiple of B, B and C >= 1"
+    REFUSED(CONTRASTIVE(f->x, f->row, NULL), SHAPE,
+            "contrastive_loss: anchors (2,3), positives (1,3) and negatives NULL" SHAPES);
+    REFUSED(CONTRASTIVE(f->vector, f->vector, NULL), SHAPE,
+            "contrastive_loss: anchors (3,), positives (3,) and negatives NULL" SHAPES);
+    REFUSED(CONTRASTIVE(f->empty, f->empty, NULL), SHAPE,
+            "contrastive_loss: anchors (0,3), positives (0,3) and negatives NULL" SHAPES);
+    REFUSED(CONTRASTIVE(f->x, f->x, f->row), SHAPE,
+            "contrastive_loss: anchors (2,3), positives (2,3) and negatives (1,3)" SHAPES);
+    REFUSED(CONTRASTIVE(f->x, f->x, f->four_rows), SHAPE,
+            "contrastive_loss: anchors (2,3), positives (2,3) and negatives (4,2)" SHAPES);
+    REFUSED(CONTRASTIVE(f->x, f->x, f->vector), SHAPE,
+            "contrastive_loss: anchors (2,3), positives (2,3) and negatives (3,)" SHAPES);
+#define NOT_ALL(name, dtype) \
+    "contrastive_loss: argument '" name "' is " dtype "; all must be f32, or all f64 (tg_cast converts)"
+    REFUSED(CONTRASTIVE(f->ids, f->x, NULL), DTYPE, NOT_ALL("anchors", "i32"));
+    REFUSED(CONTRASTIVE(f->x, f->doubles, NULL), DTYPE, NOT_ALL("positives", "f64"));
+    REFUSED(CONTRASTIVE(f->x, f->x, f->mask), DTYPE, NOT_ALL("negatives", "u8"));
+    REFUSED(CONTRASTIVE(NULL, f->x, NULL), STATE, NULL_ARGUMENT("contrastive_loss", "anchors"));
+    REFUSED(CONTRASTIVE(f->x, NULL, NULL), STATE, NULL_ARGUMENT("contrastive_loss", "positives"));
+    const double scales[] = {0, -1, INFINITY, NAN};
+    static const char *const names[] = {"0", "-1", "inf", "nan"};
+    for (int i = 0; i < 4; i++) {
+        char text[100];
+        snprintf(text, sizeof text, "contrastive_loss: scale %s; it must be finite and above 0", names[i]);
+        config.scale = scales[i];
+        REFUSED(CONTRASTIVE(f->x, f->x, NULL), VALUE, text);
+    }
+    config.scale = 1;
+    config.similarity = (tg_similarity)2;
+    REFUSED(CONTRASTIVE(f->x, f->x, NULL), VALUE,
+            "contrastive_loss: similarity 2 does not exist; it must be 0 (cosine) or 1 (dot)");
+    config.similarity = TG_SIMILARITY_DOT;
+    config.groups = f->four_ids;
+    REFUSED(CONTRASTIVE(f->x, f->x, NULL), SHAPE,
+            "contrastive_loss: the groups are i32 (4,); for 2 pairs they must be i32 (B)");
+    config.groups = f->vector;
+    REFUSED(CONTRASTIVE(f->x, f->x, NULL), DTYPE,
+            "contrastive_loss: the groups are f32 (3,); for 2 pairs they must be i32 (B)");
+    config.groups = same;
+    REFUSED(CONTRASTIVE(f->x, f->x, NULL), VALUE,
+            "contrastive_loss: all 2 pairs are in group 7; none of them has a negative");
+    /* a negative, or a single pair, is enough */
+    assert_non_null(CONTRASTIVE(pair, pair, pair));
+    config.groups = tg_slice(t, same, 0, 0, 1, 1);
+    assert_true(tg_tensor_item(CONTRASTIVE(f->row, f->row, NULL), NULL) == 0);
+    config.mark = NULL;
+    REFUSED(CONTRASTIVE(f->x, f->x, NULL), VALUE, NO_CONFIG("contrastive_loss", "tg_contrastive_loss_config_default"));
+}
+
 /* A constant that requires a gradient is refused if the call is recorded, and accepted if not, as in torch: in both
  * cases whatever the layout is. */
 static void test_constants_of_any_layout(void **state)
@@ -243,6 +300,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_similarity, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_constants_of_any_layout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_skip_gram, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_contrastive, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("errors of losses", tests, NULL, NULL);
 }

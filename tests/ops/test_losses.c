@@ -197,8 +197,8 @@ static void test_chunks(void **state)
     tg_run_free(run);
 }
 
-/* As many pairs as need chunks: the results are those of the plain chain of ops, in which the similarities of pairs of a
- * group are -inf. */
+/* As many pairs as need chunks: the results are those of the plain chain of ops, in which the similarities of pairs of
+ * a group are -inf. */
 static void test_chunks_of_pairs(void **state)
 {
     (void)state;

@@ -114,6 +114,7 @@ READ(cast, is_made(tg_tensor_new_cast(TABLE, TG_F64, ERROR)))
 READ(copy_from, tg_tensor_copy_from(r->other, TABLE, ERROR))
 READ(row_norm, !isnan(tg_tensor_row_norm(TABLE, 1, 2, ERROR)))
 READ(row_neighbors, tg_tensor_row_neighbors(TABLE, 1, NULL, NULL, 0, ERROR) >= 0)
+READ(neighbors, tg_tensor_neighbors(TABLE, TABLE, TG_SIMILARITY_DOT, NULL, 0, (tg_row_neighbor[1]){{0, 0}}, ERROR))
 READ(freeze, tg_tensor_set_rows_frozen(TABLE, 0, 1, false, ERROR))
 READ(save, tg_params_save(r->t.params, PATH, NULL, ERROR))
 READ(load, tg_params_load(r->t.params, PATH, NULL, ERROR))
@@ -141,6 +142,7 @@ static void check_reads(const deferred_method *m)
         {"tensor_copy_from", read_copy_from},
         {"tensor_row_norm", read_row_norm},
         {"tensor_row_neighbors", read_row_neighbors},
+        {"tensor_neighbors", read_neighbors},
         {"tensor_set_rows_frozen", read_freeze},
         {"params_save", read_save},
         {"params_load", read_load},

@@ -350,6 +350,18 @@ static tg_tensor *weighted_classes(tg_tape *t, tg_tensor *const *x, tg_tensor *t
 
 CALL(linear_cross_entropy, tg_linear_cross_entropy(t, x[0], x[1], x[2], NULL))
 
+static tg_tensor *contrast(tg_tape *t, tg_tensor *const *x, tg_tensor *negatives, tg_tensor *groups, bool is_symmetric)
+{
+    tg_contrastive_loss_config config = tg_contrastive_loss_config_default();
+    config.scale = 2;
+    config.is_symmetric = is_symmetric;
+    config.groups = groups;
+    return tg_contrastive_loss(t, x[0], x[1], negatives, &config);
+}
+
+CALL(contrastive, contrast(t, x, x[2], NULL, false))
+CALL(contrastive_groups, contrast(t, x, NULL, x[2], true))
+
 static tg_tensor *call_linear_cross_entropy_weight(tg_tape *t, tg_tensor *const *x)
 {
     tg_cross_entropy_config config = loss_config(-100, 0.2, TG_REDUCTION_NONE);
@@ -614,6 +626,10 @@ const test_row samples[] = {
      .shapes = {"4,2 3,2 4", "2,2,3 5,3 2,2", "1,2 3,2 1", "2 3,2 -"}, .bound = 3},
     {"tg_linear_cross_entropy", "weighted, each", .call = call_linear_cross_entropy_weight,
      .inputs = {REAL, REAL, TARGETS}, .shapes = {"4,2 3,2 4", "2,2,3 5,3 2,2", "0,2 3,2 0"}, .bound = 3},
+    {"tg_contrastive_loss", "negatives", .call = call_contrastive, .inputs = {REAL, REAL, REAL},
+     .shapes = {"3,2 3,2 6,2", "1,3 1,3 2,3", "2,5 2,5 0,5"}, .bound = 3},
+    {"tg_contrastive_loss", "symmetric, groups", .call = call_contrastive_groups, .inputs = {REAL, REAL, IDS},
+     .shapes = {"4,2 4,2 4", "5,3 5,3 5"}, .bound = 3},
     {"tg_cross_entropy", "probabilities", .call = call_cross_entropy_probabilities, .inputs = {REAL, REAL},
      .shapes = {"4,3 4,3", "2,2,5 2,2,5", "3 3", "0,3 0,3"}},
     {"tg_cross_entropy", "probabilities, each", .call = call_cross_entropy_probabilities_weight, .inputs = {REAL, REAL},

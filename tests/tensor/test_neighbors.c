@@ -31,8 +31,8 @@ static double similarity_of(const tg_tensor *x, int64_t a, const tg_tensor *y, i
     return similarity == TG_SIMILARITY_DOT ? of : norms == 0 ? 0 : of / norms;
 }
 
-/* Checks the list of a query: each similarity is that of its row; they do not increase, and ties are by index; and no row
- * that is not in the list is nearer, but for a rounding of the dtype. */
+/* Checks the list of a query: each similarity is that of its row; they do not increase, and ties are by index; and no
+ * row that is not in the list is nearer, but for a rounding of the dtype. */
 static void check_list(const tg_tensor *table, const tg_tensor *queries, int64_t query, tg_similarity similarity,
                        const uint8_t *among, int64_t count, const tg_row_neighbor *list)
 {

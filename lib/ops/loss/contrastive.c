@@ -1,5 +1,5 @@
-/* contrastive: InfoNCE is the cross-entropy of a head whose weight are the candidates (linear_cross_entropy.c), where the
- * target of anchor b is candidate b. So its similarities exist in chunks, as the logits of a large vocabulary do.
+/* contrastive: InfoNCE is the cross-entropy of a head whose weight are the candidates (linear_cross_entropy.c), where
+ * the target of anchor b is candidate b. So its similarities exist in chunks, as the logits of a large vocabulary do.
  */
 #include <float.h>
 #include <math.h>
@@ -15,31 +15,34 @@ tg_contrastive_loss_config tg_contrastive_loss_config_default(void)
 
 /* ---- checks ---- */
 
-static bool check_vectors(tg_tape *t, const tg_tensor *anchors, const tg_tensor *positives, const tg_tensor *negatives)
+/* Returns whether x has the shape of the anchors, except for the number of rows, of which it has a multiple. */
+static bool fits(const tg_tensor *x, const tg_tensor *anchors)
 {
-    const tg_tensor *inputs[] = {anchors, positives, negatives};
+    return x->rank == 2 && anchors->rank == 2 && anchors->count > 0 && x->shape[1] == anchors->shape[1] &&
+           x->shape[0] % anchors->shape[0] == 0;
+}
+
+static bool check_vectors(tg_tape *t, const tg_tensor *const inputs[3])
+{
     static const char *const names[] = {"anchors", "positives", "negatives"};
-    for (int i = 0; i < (negatives ? 3 : 2); i++) {
+    char text[3][TG_SHAPE_TEXT] = {"", "", "NULL"};
+    bool fit = true;
+    for (int i = 0; i < (inputs[2] ? 3 : 2); i++) {
         if (!tg_tape_expect_input(t, call, names[i], inputs[i])) {
             return false;
         }
-        if (!tg_dtype_is_float(inputs[i]->dtype) || inputs[i]->dtype != anchors->dtype) {
+        if (!tg_dtype_is_float(inputs[i]->dtype) || inputs[i]->dtype != inputs[0]->dtype) {
             return tg_tape_fail(t, TG_ERROR_DTYPE, call,
                                 "argument '%s' is %s; all must be f32, or all f64 (tg_cast converts)", names[i],
                                 tg_dtype_name(tg_dtype_of(inputs[i])));
         }
+        fit = fit && fits(inputs[i], inputs[0]) && (i != 1 || tg_same_shape(inputs[0], inputs[1]));
+        tg_shape_format(tg_shape_of(inputs[i]), text[i]);
     }
-    char a[TG_SHAPE_TEXT], p[TG_SHAPE_TEXT], n[TG_SHAPE_TEXT];
-    bool fit = anchors->rank == 2 && anchors->count > 0 && tg_same_shape(anchors, positives);
-    if (fit && negatives) {
-        fit = negatives->rank == 2 && negatives->shape[0] % anchors->shape[0] == 0 &&
-              negatives->shape[1] == anchors->shape[1];
-    }
-    return fit ||
-           tg_tape_fail(t, TG_ERROR_SHAPE, call, "anchors %s, positives %s%s%s; they must be (B,C)%s, B and C >= 1",
-                        tg_shape_format(tg_shape_of(anchors), a), tg_shape_format(tg_shape_of(positives), p),
-                        negatives ? " and negatives " : "", negatives ? tg_shape_format(tg_shape_of(negatives), n) : "",
-                        negatives ? ", (B,C) and (N,C), N a multiple of B" : " and (B,C)");
+    return fit || tg_tape_fail(t, TG_ERROR_SHAPE, call,
+                               "anchors %s, positives %s and negatives %s; they must be (B,C), (B,C) and (N,C), N a "
+                               "multiple of B, B and C >= 1",
+                               text[0], text[1], text[2]);
 }
 
 static bool check_groups(tg_tape *t, const tg_tensor *groups, int64_t pairs, bool has_negatives)
@@ -54,11 +57,11 @@ static bool check_groups(tg_tape *t, const tg_tensor *groups, int64_t pairs, boo
                             tg_dtype_name(tg_dtype_of(groups)), tg_shape_format(tg_shape_of(groups), text),
                             (long long)pairs);
     }
-    int64_t equal = 1;
-    while (equal < pairs && tg_value_at(groups, equal) == tg_value_at(groups, 0)) {
-        equal++;
+    bool differ = has_negatives || pairs == 1;
+    for (int64_t b = 1; b < pairs && !differ; b++) {
+        differ = tg_value_at(groups, b) != tg_value_at(groups, 0);
     }
-    return has_negatives || pairs == 1 || equal < pairs ||
+    return differ ||
            tg_tape_fail(t, TG_ERROR_VALUE, call, "all %lld pairs are in group %.0f; none of them has a negative",
                         (long long)pairs, tg_value_at(groups, 0));
 }
@@ -98,8 +101,8 @@ tg_tensor *tg_contrastive_loss(tg_tape *t, tg_tensor *anchors, tg_tensor *positi
                                const tg_contrastive_loss_config *given)
 {
     tg_contrastive_loss_config c = given ? *given : tg_contrastive_loss_config_default();
-    if (!tg_tape_expect_config(t, call, given, mark) || !check_vectors(t, anchors, positives, negatives) ||
-        !check_options(t, &c) ||
+    if (!tg_tape_expect_config(t, call, given, mark) ||
+        !check_vectors(t, (const tg_tensor *[]){anchors, positives, negatives}) || !check_options(t, &c) ||
         (c.groups && !check_groups(t, c.groups, anchors->shape[0], negatives && negatives->count > 0))) {
         return NULL;
     }
