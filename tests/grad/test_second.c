@@ -470,7 +470,11 @@ static tg_tensor *next_input(tg_tape *t, row_input how, const char **text)
         *text = end;
     }
     bool is_integer = how == IDS || how == TARGETS;
-    return tg_full(t, is_integer ? TG_I32 : how == MASK ? TG_U8 : TG_F64, shape, is_integer ? 0 : 1);
+    tg_tensor *x = tg_full(t, is_integer ? TG_I32 : how == MASK ? TG_U8 : TG_F64, shape, is_integer ? 0 : 1);
+    if (is_integer && tg_tensor_count(x) > 1) {
+        ((int32_t *)tg_tensor_data_mut(x))[tg_tensor_count(x) - 1] = 1; /* groups of pairs must not be all the same */
+    }
+    return x;
 }
 
 /* The samples of tests/rows call every op. */
