@@ -54,23 +54,30 @@ static void write_points(FILE *file, const texts *t, const double *places)
     }
 }
 
-/* Writes the names of the points that have room for them. */
+/* Writes the names of the points that have room for them, to the right or to the left. */
 static void write_names(FILE *file, const texts *t, const double *places)
 {
     /* the pixels of lines of half a name's height */
     static char taken[2 * SIZE / LINE + 2][SIZE];
     memset(taken, 0, sizeof taken);
     for (int64_t i = 0; i < t->count; i++) {
-        const int left = (int)places[2 * i] + 5, line = 2 * (int)places[2 * i + 1] / LINE;
+        const int x = (int)places[2 * i], line = 2 * (int)places[2 * i + 1] / LINE;
         const size_t length = strlen(t->at[i].name), width = LETTER * (length < NAME ? length : NAME);
-        bool is_free = left + (int)width < SIZE;
-        for (int k = 0; is_free && k < 2; k++) {
-            is_free = !memchr(taken[line + k] + left, 1, width);
+        int left = 0;
+        bool is_free = false, is_right = false;
+        for (int side = 0; side < 2 && !is_free; side++) {
+            is_right = side == 0;
+            left = is_right ? x + 5 : x - 5 - (int)width;
+            is_free = left >= 0 && left + (int)width < SIZE;
+            for (int k = 0; is_free && k < 2; k++) {
+                is_free = !memchr(taken[line + k] + left, 1, width);
+            }
         }
         if (is_free) {
             memset(taken[line] + left, 1, width);
             memset(taken[line + 1] + left, 1, width);
-            fprintf(file, "<text x=\"%d\" y=\"%.1f\" font-size=\"10\">", left, places[2 * i + 1] + 3);
+            fprintf(file, "<text x=\"%d\" y=\"%.1f\" font-size=\"10\" text-anchor=\"%s\">", is_right ? x + 5 : x - 5,
+                    places[2 * i + 1] + 3, is_right ? "start" : "end");
             write_text(file, t->at[i].name);
             fprintf(file, "</text>\n");
         }
