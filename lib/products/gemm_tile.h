@@ -58,12 +58,4 @@ static inline void gemm_read_columns(const void *from, int64_t line_bytes, gemm_
     column[3] = GEMM_LAST_HALVES(c, d);
 }
 
-/* Fetches a line of the cache of each of some rows. The processor alone would not read so many rows in turn ahead. */
-static inline void gemm_prefetch_lines(const void *from, int64_t row_bytes, int64_t rows)
-{
-    for (int64_t row = 0; row < rows; row++) {
-        __builtin_prefetch((const char *)from + row * row_bytes, 0, 2);
-    }
-}
-
 #endif

@@ -40,4 +40,12 @@ tg_conversion TG_EACH_LEVEL(avx512, tg_floats_of_bf16);
 #define TG_BUILTIN_BLOCK ((size_t)1 << 20)
 void *tg_builtin_memory(void);
 
+/* Fetches a line of the cache of each of some rows. The processor alone would not read so many rows in turn ahead. */
+static inline void gemm_prefetch_lines(const void *from, int64_t row_bytes, int64_t rows)
+{
+    for (int64_t row = 0; row < rows; row++) {
+        __builtin_prefetch((const char *)from + row * row_bytes, 0, 2);
+    }
+}
+
 #endif
