@@ -204,7 +204,7 @@ TG_API bool tg_gpt_replace_head(tg_gpt *model, int64_t outputs);
 TG_API bool tg_gpt_add_lora(tg_gpt *model, const char *patterns, const tg_lora_config *config);
 
 /* Returns the number of values that tg_gpt_add_lora would add to a model with this config, such as that of a
- * tg_gpt_summary; 0 if no layer matches, and for a config that no model can have. */
+ * tg_gpt_summary; 0 if no layer matches, and for a rank or a config that no model can have. */
 TG_API int64_t tg_gpt_count_lora(const char *patterns, int64_t rank, const tg_gpt_config *config);
 
 /* Merges the LoRA of all layers into their weights, which tg_gpt_save does for the file that it writes. Errors as for

@@ -428,8 +428,8 @@ typedef enum tg_schedule_kind {
     TG_SCHEDULE_POLYNOMIAL,
     /* lr, and in the last decay_steps from lr to minimum_lr on a line */
     TG_SCHEDULE_TRAPEZOID,
-    /* from initial_lr to lr and on to minimum_lr, each on half a cosine: Smith and Topin 2018, torch's OneCycleLR. Its
-     * defaults are an initial_lr of lr / 25 and a minimum_lr of initial_lr / 10000 */
+    /* from initial_lr to lr and on to minimum_lr, each on half a cosine: Smith and Topin 2018, torch's OneCycleLR,
+     * whose defaults are an initial_lr of lr / 25 and a minimum_lr of initial_lr / 10000; here both are 0 */
     TG_SCHEDULE_ONE_CYCLE
 } tg_schedule_kind;
 
@@ -454,7 +454,7 @@ typedef struct tg_schedule_config {
     int64_t step_size;
     /* step: the factor, >= 0; default 0.1 */
     double gamma;
-    /* polynomial: the exponent, >= 0; default 1 */
+    /* polynomial: the exponent, >= 0; default 1. With 0 the rate is always lr */
     double power;
     /* trapezoid: the number of steps of its end, at most total_steps - warmup_steps; default 0 */
     int64_t decay_steps;

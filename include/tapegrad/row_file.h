@@ -82,7 +82,8 @@ TG_API void tg_row_file_free(tg_row_file *file);
 /* Returns the rows that ids name, y[..,:] = table[ids[..],:]: ids (..) i32 -> (..,width) f32, as tg_embedding does. If
  * the tape records, the file keeps the rows and their gradient until the next step. For a bag use the result (N,width)
  * as the table of tg_embedding_bag, with the ids 0, 1, 2, ... Errors are in the run of the tape: RANGE, with the index,
- * for an id outside of the table; DTYPE; FILE if rows cannot be read; MEMORY. */
+ * for an id outside of the table; DTYPE; FILE if rows cannot be read; FORMAT if the file has become shorter;
+ * MEMORY. */
 TG_API tg_tensor *tg_row_file_lookup(tg_tape *tape, tg_row_file *file, tg_tensor *ids);
 
 /* Drops the gradients of all lookups since the last step, such as those of a step with a loss that is not a number. */

@@ -122,13 +122,15 @@ int64_t tg_gpt_count_lora(const char *patterns, int64_t rank, const tg_gpt_confi
     char problem[TG_GPT_PROBLEM];
     tg_gpt_config config = given ? *given : tg_gpt_config_default();
     tg_gpt_part part = {.next = 0};
-    int64_t count = 0;
+    int64_t count = 0, added;
     bool is_good = rank >= 1 && patterns && tg_gpt_config_complete(&config, problem);
     while (is_good && tg_gpt_next_part(&config, &part)) {
         bool is_layer = part.layer > 0 || strcmp(part.name, "out_head") == 0;
-        count += is_layer && matches(patterns, part.name) ? rank * (part.shape.size[0] + part.shape.size[1]) : 0;
+        is_good = !is_layer || !matches(patterns, part.name) ||
+                  !(__builtin_add_overflow(part.shape.size[0], part.shape.size[1], &added) ||
+                    __builtin_mul_overflow(added, rank, &added) || __builtin_add_overflow(count, added, &count));
     }
-    return count;
+    return is_good ? count : 0;
 }
 
 void tg_gpt_return_to(tg_gpt *model, const tg_params_point *point)

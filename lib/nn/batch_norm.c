@@ -5,52 +5,39 @@
  *                var'  = var' + momentum (n / (n - 1) var(x) - var')   n values of the channel
  *   evaluation   y = (x - mean') / sqrt(var' + eps) w + b
  *
- * (Ioffe and Szegedy 2015.) Follows torch.nn.functional.batch_norm. Composed of ops, so it has all derivatives: a
- * channel is a row of layer_norm.
+ * (Ioffe and Szegedy 2015.) Follows torch.nn.functional.batch_norm. Composed of ops, so it has all derivatives.
  */
 #include <float.h>
 
 #include "nn/module.h"
 #include "tape/tape.h"
 
-
-/* Returns a tensor (C), as broadcast along the axes of x behind the channels. NULL is allowed. */
+/* Returns a tensor (C), as broadcast along the axes of x behind the channels. */
 static tg_tensor *along_channels(tg_tape *t, const tg_tensor *x, tg_tensor *channels)
 {
     tg_shape shape = {x->rank - 1, {x->shape[1]}};
     for (int axis = 1; axis < shape.rank; axis++) {
         shape.size[axis] = 1;
     }
-    return channels ? tg_reshape(t, channels, shape) : NULL;
+    return tg_reshape(t, channels, shape);
 }
 
-/* Returns the values of x, one row for each channel. */
-static tg_tensor *rows_of_channels(tg_tape *t, tg_tensor *x)
+/* Returns all axes but that of the channels. */
+static tg_axes axes_of(const tg_tensor *x)
 {
-    tg_shape shape = {2, {x->shape[1], x->count / x->shape[1]}};
-    return tg_reshape(t, tg_transpose(t, x, 0, 1), shape);
+    tg_axes axes = {x->rank - 1, {0}};
+    for (int i = 1; i < axes.count; i++) {
+        axes.axis[i] = i + 1;
+    }
+    return axes;
 }
 
-static tg_tensor *normalize_by_batch(tg_tape *t, const tg_tensor *x, tg_tensor *rows, double eps)
-{
-    tg_shape shape = tg_shape_of(x);
-    shape.size[0] = x->shape[1];
-    shape.size[1] = x->shape[0];
-    return tg_transpose(t, tg_reshape(t, tg_layer_norm(t, rows, NULL, NULL, eps), shape), 0, 1);
-}
-
-static tg_tensor *normalize_by_running(tg_tape *t, tg_tensor *x, tg_tensor *mean, tg_tensor *var, double eps)
-{
-    tg_tensor *deviation = tg_sqrt(t, tg_add_scalar(t, var, eps));
-    return tg_div(t, tg_sub(t, x, along_channels(t, x, mean)), along_channels(t, x, deviation));
-}
-
-/* Moves running statistics toward those of a batch. */
-static void move(tg_tensor *running, const tg_tensor *batch, double momentum)
+/* Moves running statistics toward those of a batch, multiplied by a factor. */
+static void move(tg_tensor *running, const tg_tensor *batch, double momentum, double factor)
 {
     size_t size = tg_size_of(running->dtype);
     for (int64_t i = 0; i < running->count; i++) {
-        double value = (1 - momentum) * tg_tensor_value_at(running, i) + momentum * tg_tensor_value_at(batch, i);
+        double value = (1 - momentum) * tg_value_at(running, i) + momentum * factor * tg_value_at(batch, i);
         tg_convert((char *)tg_values(running) + (size_t)i * size, tg_dtype_of(running), &value, TG_F64, 1);
     }
     tg_touch(running);
@@ -77,7 +64,7 @@ static bool check(tg_tape *t, const tg_tensor *x, const tg_tensor *const channel
 {
     static const char *const names[] = {"running_mean", "running_var", "weight", "bias"};
     char text[TG_SHAPE_TEXT];
-    if (!tg_tape_expect_input(t, "batch_norm", "x", x)) {
+    if (!tg_tape_expect_floats(t, "batch_norm", (const char *[]){"x"}, &x, 1)) {
         return false;
     }
     if (x->rank < 2 || x->shape[1] < 1) {
@@ -105,27 +92,24 @@ tg_tensor *tg_batch_norm(tg_tape *t, tg_tensor *x, tg_tensor *running_mean, tg_t
         return NULL;
     }
     const bool by_batch = !running_mean || tg_tape_is_training(t);
-    char text[TG_SHAPE_TEXT];
-    if (by_batch && x->count / x->shape[1] < 2) {
+    const int64_t values = x->count / x->shape[1];
+    if (by_batch && values < 2) {
+        char text[TG_SHAPE_TEXT];
         tg_tape_fail(t, TG_ERROR_SHAPE, "batch_norm", "x is %s; the statistics of a batch need 2 values per channel",
                      tg_shape_format(tg_shape_of(x), text));
         return NULL;
     }
     tg_tape_point point;
     tg_tape_save_point(t, false, &point);
-    tg_tensor *rows = by_batch ? rows_of_channels(t, x) : NULL;
-    tg_tensor *y =
-        by_batch ? normalize_by_batch(t, x, rows, eps) : normalize_by_running(t, x, running_mean, running_var, eps);
+    const tg_axes axes = axes_of(x);
+    tg_tensor *mean = by_batch ? tg_mean(t, x, axes, TG_KEEP_AXES) : along_channels(t, x, running_mean);
+    tg_tensor *var = by_batch ? tg_var(t, x, axes, 0, TG_KEEP_AXES) : along_channels(t, x, running_var);
+    tg_tensor *y = tg_div(t, tg_sub(t, x, mean), tg_sqrt(t, tg_add_scalar(t, var, eps)));
     y = weight ? tg_mul(t, y, along_channels(t, x, weight)) : y;
     y = bias ? tg_add(t, y, along_channels(t, x, bias)) : y;
-    if (by_batch && running_mean) {
-        tg_tensor *detached = tg_detach(t, rows);
-        tg_tensor *mean = tg_mean(t, detached, TG_AXES(1), TG_DROP_AXES);
-        tg_tensor *var = tg_var(t, detached, TG_AXES(1), 1, TG_DROP_AXES);
-        if (y && mean && var) {
-            move(running_mean, mean, momentum);
-            move(running_var, var, momentum);
-        }
+    if (y && by_batch && running_mean) {
+        move(running_mean, mean, momentum, 1);
+        move(running_var, var, momentum, (double)values / (double)(values - 1));
     }
     return tg_tape_end(t, &point, y);
 }
@@ -143,10 +127,9 @@ tg_nn_batch_norm_config tg_nn_batch_norm_config_default(void)
 /* Adds the buffer "<name>.<part>". */
 static tg_tensor *add_statistics(tg_params *params, const char *name, const char *part, tg_shape shape, double value)
 {
-    char text[TG_NAME_SIZE];
-    const char *full = tg_module_name(params, name, part, text);
-    tg_tensor *added = full ? tg_params_add_buffer(params, full, shape) : NULL;
-    if (added && !tg_params_has_source(params)) {
+    char full[TG_NAME_SIZE];
+    tg_tensor *added = tg_params_add_buffer(params, tg_module_name(params, name, part, full), shape);
+    if (!tg_params_has_source(params)) {
         tg_tensor_fill(added, value, NULL);
     }
     return added;

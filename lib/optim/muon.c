@@ -70,24 +70,18 @@ static void combine(float *result, float a, const float *x, float b, const float
     }
 }
 
-/* Divides u by its norm. */
+/* Rounds u, and divides it by its norm. */
 static void normalize(float *u, int64_t count, double eps)
 {
     double squares = 0;
     for (int64_t i = 0; i < count; i++) {
+        u[i] = rounded(u[i]);
         squares += (double)u[i] * u[i];
     }
     float norm = rounded((float)sqrt(squares)), least = rounded((float)eps);
     for (int64_t i = 0; i < count; i++) {
         u[i] = rounded(u[i] / (norm < least ? least : norm));
     }
-}
-
-/* The memory of the iterations: u and its product (rows,columns), G and a function of it, square. In floats. */
-static int64_t working_values(int64_t rows, int64_t columns)
-{
-    int64_t side = rows < columns ? rows : columns;
-    return 2 * rows * columns + 2 * side * side;
 }
 
 static void orthogonalize(const tg_muon_config *config, float *u, int64_t rows, int64_t columns)
@@ -113,22 +107,26 @@ static void orthogonalize(const tg_muon_config *config, float *u, int64_t rows, 
     }
 }
 
-/* Refuses gradients by rows, and reserves the working memory of the largest matrix: its direction, and the floats. */
+/* Refuses gradients by rows, and reserves the working memory of the largest matrix with a gradient: its direction, and
+ * as floats u and its product, G and a function of it. */
 static bool begin(tg_optim *optim)
 {
     size_t most = 0;
     for (int64_t i = 0; i < optim->count; i++) {
         const tg_slot *slot = &optim->slots[i];
         const tg_gradient *gradient = slot->tensor->gradient;
-        if (gradient && gradient->kind == TG_GRAD_ROWS) {
+        if (!gradient || gradient->kind == TG_GRAD_NONE) {
+            continue;
+        }
+        if (gradient->kind == TG_GRAD_ROWS) {
             return tg_error_set(optim->run->error, TG_ERROR_STATE,
                                 "optim_step: the gradient of '%s' is by rows, which muon cannot use; give the table to "
                                 "another optimizer, or make its gradient dense",
                                 slot->name);
         }
-        const int64_t *shape = slot->tensor->shape;
-        size_t bytes = (size_t)slot->tensor->count * optim->value_size +
-                       (size_t)working_values(shape[0], shape[1]) * sizeof(float);
+        const int64_t *shape = slot->tensor->shape, side = shape[0] < shape[1] ? shape[0] : shape[1];
+        size_t bytes = (size_t)slot->tensor->count * (optim->value_size + 2 * sizeof(float)) +
+                       (size_t)(side * side) * 2 * sizeof(float);
         most = bytes > most ? bytes : most;
     }
     return tg_grow(&optim->working_memory, &optim->working_bytes, 0, most, 1) ||
@@ -147,9 +145,6 @@ static void redirect(tg_optim *optim, const tg_slot *slot, tg_optim_factors *fac
         factors->lr * (config->adjust_lr == TG_MUON_ADJUST_MATCH_RMS_ADAMW ? 0.2 * sqrt(by_rms) : sqrt(by_shape));
     float *u = (float *)((char *)optim->working_memory + (size_t)count * optim->value_size);
     tg_convert(u, TG_F32, optim->working_memory, dtype, count);
-    for (int64_t i = 0; i < count; i++) {
-        u[i] = rounded(u[i]);
-    }
     orthogonalize(config, u, rows, columns);
     tg_convert(optim->working_memory, dtype, u, TG_F32, count);
 }
@@ -196,8 +191,10 @@ static bool check_config(tg_params *params, const tg_muon_config *config)
         return tg_params_fail(params, TG_ERROR_VALUE, "muon: %lld iterations; 0 to 99 are allowed",
                               (long long)config->iterations);
     }
-    return config->adjust_lr == TG_MUON_ADJUST_ORIGINAL || config->adjust_lr == TG_MUON_ADJUST_MATCH_RMS_ADAMW ||
-           tg_params_fail(params, TG_ERROR_VALUE, "muon: adjust_lr %d does not exist", (int)config->adjust_lr);
+    return (unsigned)config->adjust_lr <= TG_MUON_ADJUST_MATCH_RMS_ADAMW ||
+           tg_params_fail(params, TG_ERROR_VALUE,
+                          "muon: adjust_lr %d does not exist; it must be 0 (original) or 1 (match_rms_adamw)",
+                          (int)config->adjust_lr);
 }
 
 /* Only matrices have singular values. */

@@ -53,7 +53,8 @@ static bool check_schedule(int64_t step, const tg_schedule_config *c, tg_error *
         return tg_error_set(error, TG_ERROR_VALUE, "%s: step %lld; it must be 0 or more", call, (long long)step);
     }
     if (!check_number("lr", c->lr, error) || !check_number("initial_lr", c->initial_lr, error) ||
-        !check_number("minimum_lr", c->minimum_lr, error) || !check_number("gamma", c->gamma, error)) {
+        !check_number("minimum_lr", c->minimum_lr, error) || !check_number("gamma", c->gamma, error) ||
+        !check_number("power", c->power, error)) {
         return false;
     }
     if (c->warmup_steps < 0) {
@@ -62,7 +63,6 @@ static bool check_schedule(int64_t step, const tg_schedule_config *c, tg_error *
     }
     switch (c->kind) {
     case TG_SCHEDULE_CONSTANT: return true;
-    case TG_SCHEDULE_POLYNOMIAL: return check_number("power", c->power, error) && check_total(c, error);
     case TG_SCHEDULE_TRAPEZOID:
         return check_total(c, error) &&
                ((c->decay_steps >= 0 && c->decay_steps <= c->total_steps - c->warmup_steps) ||
@@ -71,7 +71,8 @@ static bool check_schedule(int64_t step, const tg_schedule_config *c, tg_error *
                              (long long)c->decay_steps, (long long)c->total_steps, (long long)c->warmup_steps,
                              (long long)(c->total_steps - c->warmup_steps)));
     case TG_SCHEDULE_COSINE:
-    case TG_SCHEDULE_LINEAR: return check_total(c, error);
+    case TG_SCHEDULE_LINEAR:
+    case TG_SCHEDULE_POLYNOMIAL: return check_total(c, error);
     case TG_SCHEDULE_STEP:
         return c->step_size >= 1 || tg_error_set(error, TG_ERROR_VALUE, "%s: step_size %lld; it must be 1 or more",
                                                  call, (long long)c->step_size);
@@ -85,7 +86,8 @@ static bool check_schedule(int64_t step, const tg_schedule_config *c, tg_error *
                 tg_error_set(error, TG_ERROR_VALUE, "%s: warmup_part %g is outside [0,1]", call, c->warmup_part)) &&
                check_total(c, error);
     }
-    return tg_error_set(error, TG_ERROR_VALUE, "%s: kind %d does not exist", call, (int)c->kind);
+    return tg_error_set(error, TG_ERROR_VALUE, "%s: kind %d does not exist; it must be 0 to %d", call, (int)c->kind,
+                        TG_SCHEDULE_ONE_CYCLE);
 }
 
 /* Returns the part of the last `decay` steps that has passed, 0 before them and 1 from total_steps on. */

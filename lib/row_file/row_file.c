@@ -187,6 +187,7 @@ tg_row_file *tg_row_file_open(const char *path, int64_t rows, int64_t width, tg_
     file->width = width;
     if (tg_file_open_as(&file->file, open_call, name, TG_OPEN_UPDATE, error) &&
         check_sizes(open_call, rows, width, error) && check_file(file, error)) {
+        file->file.call = lookup_call; /* of the reads from now on */
         return file;
     }
     tg_row_file_free(file);
@@ -247,16 +248,7 @@ static bool check_ids(const tg_row_file *file, const tg_tensor *ids, tg_error *e
         return tg_error_set(error, TG_ERROR_DTYPE, "%s: argument 'ids' is %s; it must be i32", lookup_call,
                             tg_dtype_name(tg_dtype_of(ids)));
     }
-    const int32_t *id = tg_tensor_data(ids);
-    for (int64_t i = 0; i < ids->count; i++) {
-        if (id[i] < 0 || id[i] >= file->rows) {
-            tg_shape shape = tg_shape_of(ids);
-            char at[TG_SHAPE_TEXT];
-            return tg_error_set(error, TG_ERROR_RANGE, "%s: id %d at %s is outside [0,%lld)", lookup_call, (int)id[i],
-                                tg_index_format(&shape, i, at), (long long)file->rows);
-        }
-    }
-    return true;
+    return tg_check_ids(lookup_call, ids, file->rows, error);
 }
 
 /* Reads the rows of ids, and replaces these by the index of each among the different ones. Reserves the place of the

@@ -64,20 +64,8 @@ bool tg_op_expect_float(tg_op_call *call, int input)
 
 bool tg_op_expect_ids_below(tg_op_call *call, int input, int64_t bound)
 {
-    if (!tg_op_expect_dtype(call, input, TG_I32)) {
-        return false;
-    }
-    const tg_tensor *x = call->inputs[input];
-    const int32_t *ids = tg_values(x);
-    for (int64_t i = 0; i < x->count; i++) {
-        if (ids[i] < 0 || ids[i] >= bound) {
-            tg_shape shape = tg_shape_of(x);
-            char text[TG_SHAPE_TEXT];
-            return tg_op_fail(call, TG_ERROR_RANGE, "id %d at %s is outside [0,%lld)", ids[i],
-                              tg_index_format(&shape, i, text), (long long)bound);
-        }
-    }
-    return true;
+    return tg_op_expect_dtype(call, input, TG_I32) &&
+           tg_check_ids(call->op->name, call->inputs[input], bound, call->tape->error);
 }
 
 /* Returns the declaration; outside of a shape rule NULL, with the error set. */

@@ -279,6 +279,22 @@ bool tg_tape_expect_values(tg_tape *t, const char *call, const char *name, const
     return tg_tape_expect_input(t, call, name, x) && tg_tensor_check(call, name, x, t->error);
 }
 
+bool tg_tape_expect_floats(tg_tape *t, const char *call, const char *const *names, const tg_tensor *const *inputs,
+                           int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!tg_tape_expect_input(t, call, names[i], inputs[i])) {
+            return false;
+        }
+        if (!tg_dtype_is_float(inputs[i]->dtype) || inputs[i]->dtype != inputs[0]->dtype) {
+            return tg_tape_fail(t, TG_ERROR_DTYPE, call, "argument '%s' is %s; %s (tg_cast converts)", names[i],
+                                tg_dtype_name(tg_dtype_of(inputs[i])),
+                                count > 1 ? "all must be f32, or all f64" : "it must be f32 or f64");
+        }
+    }
+    return true;
+}
+
 bool tg_tape_expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *axis)
 {
     if (!tg_tape_expect_input(t, call, "x", x)) {

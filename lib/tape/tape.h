@@ -249,6 +249,10 @@ bool tg_tape_expect_tensor(tg_tape *t, const char *call, const char *name, const
 /* Checks that x is a tensor with values (tg_has_values), before a function reads them outside of an op. */
 bool tg_tape_expect_values(tg_tape *t, const char *call, const char *name, const tg_tensor *x);
 
+/* Checks that the arguments are tensors, all f32 or all f64. */
+bool tg_tape_expect_floats(tg_tape *t, const char *call, const char *const *names, const tg_tensor *const *inputs,
+                           int count);
+
 /* Checks that x is a tensor that has this axis, and converts a negative axis, which counts from the end. A scalar has
  * an axis 0, as in PyTorch. */
 bool tg_tape_expect_axis(tg_tape *t, const char *call, const tg_tensor *x, int *axis);

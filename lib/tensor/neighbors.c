@@ -119,9 +119,10 @@ static void select_nearest(void *context, int64_t begin, int64_t end)
         for (int64_t i = 0; i < s->row_count; i += SEARCH_LANES) {
             const int64_t stop = least(i + SEARCH_LANES, s->row_count);
             bool is_part = stop < i + SEARCH_LANES;
-            for (int64_t k = i; (is_part || has_near(product + i, factor + i, (real)last->similarity)) && k < stop;
-                 k++) {
-                offer(s, query, s->row + k, (double)(product[k] * factor[k]));
+            if (is_part || has_near(product + i, factor + i, (real)last->similarity)) {
+                for (int64_t k = i; k < stop; k++) {
+                    offer(s, query, s->row + k, (double)(product[k] * factor[k]));
+                }
             }
         }
     }

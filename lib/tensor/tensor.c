@@ -118,7 +118,21 @@ bool tg_tensor_check(const char *call, const char *name, const tg_tensor *x, tg_
     return tg_has_values(x) || (tg_tensor_check_handle(call, name, x, error) && tg_tensor_refuse(call, name, x, error));
 }
 
-/* The same for a getter. */
+bool tg_check_ids(const char *call, const tg_tensor *ids, int64_t bound, tg_error *error)
+{
+    const int32_t *id = tg_values(ids);
+    for (int64_t i = 0; i < ids->count; i++) {
+        if (id[i] < 0 || id[i] >= bound) {
+            tg_shape shape = tg_shape_of(ids);
+            char text[TG_SHAPE_TEXT];
+            return tg_error_set(error, TG_ERROR_RANGE, "%s: id %d at %s is outside [0,%lld)", call, (int)id[i],
+                                tg_index_format(&shape, i, text), (long long)bound);
+        }
+    }
+    return true;
+}
+
+/* tg_tensor_check for a getter. */
 static bool has_values(const char *call, const tg_tensor *x)
 {
     return tg_has_values(x) || (x && tg_tensor_refuse_getter(call, x));

@@ -115,6 +115,9 @@ static inline bool tg_has_values(const tg_tensor *x)
 /* tg_is_tensor for a call that reports an error, "<call>: the <name> is NULL". */
 bool tg_tensor_check_handle(const char *call, const char *name, const tg_tensor *x, tg_error *error);
 
+/* Checks contiguous ids, which are i32: RANGE, with the index, for one that is outside of [0,bound). */
+bool tg_check_ids(const char *call, const tg_tensor *ids, int64_t bound, tg_error *error);
+
 /* ---- constructors (if `pool` is NULL, memory comes from the allocator and goes back to it) ---- */
 
 /* Returns storage with uninitialized values; NULL when memory is exhausted. */

@@ -70,7 +70,9 @@ static double rank(const tg_tensor *x, ranked *sorted, double *ranks)
     double squares = 0;
     for (int64_t i = 0; i < count; i++) {
         sorted[i] = (ranked){tg_tensor_value_at(x, i), i};
-        squares = isnan(sorted[i].value) ? (double)NAN : squares;
+        if (isnan(sorted[i].value)) {
+            return (double)NAN; /* which has no place in an order */
+        }
     }
     qsort(sorted, (size_t)count, sizeof *sorted, compare);
     for (int64_t begin = 0, end; begin < count; begin = end) {

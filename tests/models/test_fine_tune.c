@@ -504,6 +504,7 @@ static void test_lora_of_several_patterns(void **state)
         assert_int_equal(tg_gpt_count_lora(patterns[i], 2, c), tg_params_value_count(parts[i]));
         assert_int_equal(tg_gpt_count_lora("*", 3, c), 3 * tg_gpt_count_lora("trf_blocks.* out_head", 1, c));
         assert_true(tg_gpt_count_lora("*.q_proj", 2, c) == 0 && tg_gpt_count_lora("*", 0, c) == 0);
+        assert_int_equal(tg_gpt_count_lora("*", INT64_MAX / 100, c), 0); /* more than 2^63 - 1 values */
         assert_int_equal(tg_params_count(parts[i]), 2 * 3 * 2);
     }
     for (int64_t k = 0; k < tg_params_count(parts[0]); k++) {

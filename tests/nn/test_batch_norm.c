@@ -147,6 +147,7 @@ static void test_errors(void **state)
               *f64 = filled(TG_F64, TG_SHAPE(3), value_of_bias, 0);
     tg_tensor *line = filled(TG_F32, TG_SHAPE(3), value_of_bias, 0),
               *none = filled(TG_F32, TG_SHAPE(4, 0), value_of_x, 0);
+    tg_tensor *whole = tg_constant_i32(t, TG_SHAPE(2, 2), (int32_t[]){1, 2, 3, 4});
     tg_tensor *trained = leaf(filled(TG_F32, TG_SHAPE(3), value_of_weight, 0));
     const struct {
         tg_tensor *x, *mean, *var, *weight, *bias;
@@ -155,6 +156,8 @@ static void test_errors(void **state)
         const char *part;
     } bad[] = {
         {NULL, mean, var, NULL, NULL, 0.1, 1e-5, TG_ERROR_STATE, "batch_norm: argument 'x' is NULL"},
+        {whole, NULL, NULL, NULL, NULL, 0.1, 1e-5, TG_ERROR_DTYPE,
+         "batch_norm: argument 'x' is i32; it must be f32 or"},
         {line, mean, var, NULL, NULL, 0.1, 1e-5, TG_ERROR_SHAPE, "batch_norm: x is (3,); it must be (N,C,..)"},
         {none, NULL, NULL, NULL, NULL, 0.1, 1e-5, TG_ERROR_SHAPE, "batch_norm: x is (4,0)"},
         {x, mean, NULL, NULL, NULL, 0.1, 1e-5, TG_ERROR_VALUE, "only one of running_mean and running_var is NULL"},

@@ -169,7 +169,8 @@ static void test_bad_input(void **state)
     configs[6].iterations = -1;
     check_refused(make_muon, &configs[6], "muon: -1 iterations");
     configs[7].adjust_lr = (tg_muon_adjust_lr)7;
-    check_refused(make_muon, &configs[7], "muon: adjust_lr 7 does not exist");
+    check_refused(make_muon, &configs[7],
+                  "muon: adjust_lr 7 does not exist; it must be 0 (original) or 1 (match_rms_adamw)");
     problem p = problem_make(TG_F32);
     assert_null(tg_muon_new(p.params, NULL));
     assert_params_error(p.params, TG_ERROR_SHAPE, "muon: the parameter 'head.bias' has 1 axes, and must have 2");

@@ -184,7 +184,7 @@ static void test_bad_input(void **state)
     refuse(0, &unmarked, "schedule_lr: the config does not come from tg_schedule_config_default()");
     bad = good;
     bad.kind = (tg_schedule_kind)17;
-    refuse(0, &bad, "schedule_lr: kind 17 does not exist");
+    refuse(0, &bad, "schedule_lr: kind 17 does not exist; it must be 0 to 6");
     bad.kind = TG_SCHEDULE_STEP;
     bad.step_size = 0;
     refuse(0, &bad, "schedule_lr: step_size 0; it must be 1 or more");

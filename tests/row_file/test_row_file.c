@@ -216,6 +216,24 @@ static void test_what_a_step_uses(void **state)
 
 /* ---- errors ---- */
 
+/* A file that another program has made shorter. */
+static void test_file_ends(void **state)
+{
+    (void)state;
+    tg_row_file *file = new_file(100, 64, 0);
+    int descriptor = tg_system_open(path, TG_OPEN_WRITE);
+    assert_true(tg_system_set_size(descriptor, 4096));
+    tg_system_close(descriptor);
+    tg_tape *t = tg_tape_new(NULL, NULL);
+    assert_null(tg_row_file_lookup(t, file, tg_constant_i32(t, TG_SHAPE(1), (int32_t[]){0})));
+    assert_string_equal(tg_tape_error(t)->text,
+                        "row_file_lookup: 'test_row_file.rows' ends at byte 4096; it had 32768 bytes when it was "
+                        "opened");
+    assert_int_equal(tg_tape_error(t)->code, TG_ERROR_FORMAT);
+    tg_tape_free(t);
+    tg_row_file_free(file);
+}
+
 static void expect_error(tg_code code, const char *text)
 {
     assert_string_equal(error.text, text);
@@ -339,7 +357,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_initial_values),  cmocka_unit_test(test_trains_like_memory),
         cmocka_unit_test(test_several_lookups), cmocka_unit_test(test_what_a_step_uses),
-        cmocka_unit_test(test_refuses_files),   cmocka_unit_test(test_refuses_options),
+        cmocka_unit_test(test_file_ends),       cmocka_unit_test(test_refuses_files),
+        cmocka_unit_test(test_refuses_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

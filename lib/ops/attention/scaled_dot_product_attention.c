@@ -14,19 +14,8 @@ static const char call[] = "scaled_dot_product_attention";
 
 static bool check_dtypes(tg_tape *t, const tg_tensor *q, const tg_tensor *k, const tg_tensor *v, const tg_tensor *bias)
 {
-    const tg_tensor *inputs[] = {q, k, v, bias};
     static const char *const names[] = {"queries", "keys", "values", "bias"};
-    for (int i = 0; i < (bias ? 4 : 3); i++) {
-        if (!tg_tape_expect_input(t, call, names[i], inputs[i])) {
-            return false;
-        }
-        if (!tg_dtype_is_float(inputs[i]->dtype) || inputs[i]->dtype != q->dtype) {
-            return tg_tape_fail(t, TG_ERROR_DTYPE, call,
-                                "argument '%s' is %s; all must be f32, or all f64 (tg_cast converts)", names[i],
-                                tg_dtype_name(tg_dtype_of(inputs[i])));
-        }
-    }
-    return true;
+    return tg_tape_expect_floats(t, call, names, (const tg_tensor *[]){q, k, v, bias}, bias ? 4 : 3);
 }
 
 /* Broadcasts the axes of x before the last two, and before the head's axis if it is grouped, to those of `shape`. */

@@ -26,16 +26,12 @@ static bool check_vectors(tg_tape *t, const tg_tensor *const inputs[3])
 {
     static const char *const names[] = {"anchors", "positives", "negatives"};
     char text[3][TG_SHAPE_TEXT] = {"", "", "NULL"};
-    bool fit = true;
-    for (int i = 0; i < (inputs[2] ? 3 : 2); i++) {
-        if (!tg_tape_expect_input(t, call, names[i], inputs[i])) {
-            return false;
-        }
-        if (!tg_dtype_is_float(inputs[i]->dtype) || inputs[i]->dtype != inputs[0]->dtype) {
-            return tg_tape_fail(t, TG_ERROR_DTYPE, call,
-                                "argument '%s' is %s; all must be f32, or all f64 (tg_cast converts)", names[i],
-                                tg_dtype_name(tg_dtype_of(inputs[i])));
-        }
+    const int count = inputs[2] ? 3 : 2;
+    bool fit = tg_tape_expect_floats(t, call, names, inputs, count);
+    if (!fit) {
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
         fit = fit && fits(inputs[i], inputs[0]) && (i != 1 || tg_same_shape(inputs[0], inputs[1]));
         tg_shape_format(tg_shape_of(inputs[i]), text[i]);
     }
@@ -108,15 +104,15 @@ tg_tensor *tg_contrastive_loss(tg_tape *t, tg_tensor *anchors, tg_tensor *positi
     }
     tg_tape_point point;
     tg_tape_save_point(t, false, &point);
-    tg_tensor *targets = new_targets(t, anchors->shape[0]), *groups = c.groups ? tg_contiguous(t, c.groups) : NULL;
+    tg_tensor *targets = new_targets(t, anchors->shape[0]);
     tg_tensor *x = prepare(t, anchors, c.scale, c.similarity), *positive = prepare(t, positives, 1, c.similarity);
     tg_tensor *candidates = positive;
     if (negatives) {
         candidates = tg_cat(t, (tg_tensor *[]){positive, prepare(t, negatives, 1, c.similarity)}, 2, 0);
     }
-    tg_tensor *loss = tg_linear_cross_entropy_of_groups(t, x, candidates, targets, groups);
+    tg_tensor *loss = tg_linear_cross_entropy_of_groups(t, x, candidates, targets, c.groups);
     if (c.is_symmetric) {
-        tg_tensor *reverse = tg_linear_cross_entropy_of_groups(t, positive, x, targets, groups);
+        tg_tensor *reverse = tg_linear_cross_entropy_of_groups(t, positive, x, targets, c.groups);
         loss = tg_mul_scalar(t, tg_add(t, loss, reverse), 0.5);
     }
     return tg_tape_end(t, &point, loss);
