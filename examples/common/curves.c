@@ -98,7 +98,7 @@ void curves_terminal(const curve *curves, int count)
     printf("\n");
 }
 
-bool curves_svg(const char *path, const curve *curves, int count)
+bool curves_svg(const char *path, const char *label, const curve *curves, int count)
 {
     enum { LEFT = 64, TOP = 20, WIDTH = 556, HEIGHT = 300, LEGEND = LEFT + WIDTH + 12, SAMPLE = 16 };
     static const char *const colors[CURVES] = {"#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910",
@@ -116,7 +116,7 @@ bool curves_svg(const char *path, const curve *curves, int count)
     loss.top = steps.top = TOP;
     loss.width = steps.width = WIDTH;
     loss.height = steps.height = HEIGHT;
-    svg_axis_up(file, &loss, "loss", true);
+    svg_axis_up(file, &loss, label, true);
     svg_axis_across(file, &steps, "step", false);
     for (int k = 0; k < count; k++) {
         if (curves[k].count == 0) {

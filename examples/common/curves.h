@@ -1,4 +1,4 @@
-/* curves: plots losses over steps, as text on the terminal and as an SVG file. */
+/* curves: plots losses, or other values, over steps, as text on the terminal and as an SVG file. */
 #ifndef CURVES_H
 #define CURVES_H
 
@@ -19,7 +19,7 @@ typedef struct curve {
 /* Prints the curves. Losses in the same column are averaged. A curve without losses is left out. */
 void curves_terminal(const curve *curves, int count);
 
-/* Writes an SVG file. Returns false after printing an error. */
-bool curves_svg(const char *path, const curve *curves, int count);
+/* Writes an SVG file, with a label of the vertical axis, such as "loss". Returns false after printing an error. */
+bool curves_svg(const char *path, const char *label, const curve *curves, int count);
 
 #endif

@@ -175,9 +175,9 @@ static int run(bool is_relative, const story *s)
 
 int main(int argc, char **argv)
 {
-    const char *path = "examples/lighthouse.txt";
-    recipe_options("guesses words that are masked", &path, argc, argv);
-    story s = read_story(path);
+    recipe_file text = {"text", "a story to train on", "examples/lighthouse.txt"};
+    recipe_options("guesses words that are masked", &text, argc, argv);
+    story s = read_story(text.path);
     int absolute = run(false, &s), relative = run(true, &s);
     tg_tokens_free(&s.words);
     tg_release(s.types);

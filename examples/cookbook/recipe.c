@@ -5,28 +5,28 @@
 #include "../common/command_line.h"
 
 typedef struct values {
-    const char *text;
+    const char *path;
     bool reproducible;
 } values;
 
 static bool is_reproducible;
 
-void recipe_options(const char *description, const char **text, int argc, char **argv)
+void recipe_options(const char *description, recipe_file *file, int argc, char **argv)
 {
-    values given = {text ? *text : NULL, false};
-    const command_line_option options[] = {{"reproducible", NULL, VALUE_FLAG, offsetof(values, reproducible), NULL,
-                                            "compute the same bits on every processor and with any number of threads",
-                                            1},
-                                           {"text", "FILE", VALUE_TEXT, 0, NULL, "a story to train on", 1}};
+    values given = {file ? file->path : NULL, false};
+    const command_line_option options[] = {
+        {"reproducible", NULL, VALUE_FLAG, offsetof(values, reproducible), NULL,
+         "compute the same bits on every processor and with any number of threads", 1},
+        {file ? file->option : NULL, "FILE", VALUE_TEXT, offsetof(values, path), NULL, file ? file->help : NULL, 1}};
     char introduction[200];
     snprintf(introduction, sizeof introduction, "%s: %s\n", program_name, description);
     program_begin();
-    int status = command_line_read(options, text ? 2 : 1, 1, introduction, &given, argc, argv);
+    int status = command_line_read(options, file ? 2 : 1, 1, introduction, &given, argc, argv);
     if (status >= 0) {
         exit(program_end(status));
     }
-    if (text) {
-        *text = given.text;
+    if (file) {
+        file->path = given.path;
     }
     is_reproducible = given.reproducible;
 }

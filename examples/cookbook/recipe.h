@@ -20,10 +20,18 @@ typedef struct recipe {
     tg_error error;
 } recipe;
 
+/* A file that a program reads or writes: "--option PATH". */
+typedef struct recipe_file {
+    /* the option, and its text in --help */
+    const char *option, *help;
+    /* the value without the option, and then that of the command line */
+    const char *path;
+} recipe_file;
+
 /* Reads the command line. --help prints the program's name and the description; it and --version end the program, and
- * an argument that is no option ends it with status 2. --reproducible is for the tapes of the recipe. `text` is
- * optional: the value of --text FILE, unchanged without it. */
-void recipe_options(const char *description, const char **text, int argc, char **argv);
+ * an argument that is no option ends it with status 2. --reproducible is for the tapes of the recipe. `file` is
+ * optional. */
+void recipe_options(const char *description, recipe_file *file, int argc, char **argv);
 
 /* Returns new objects, with a generator in the state of torch.manual_seed(seed). */
 recipe recipe_begin(uint64_t seed);

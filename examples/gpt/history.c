@@ -106,7 +106,8 @@ bool history_write(const history *h, const char *folder)
 {
     curve curves[2];
     make_curves(h, curves);
-    return write_losses(h, folder_file(folder, "losses.tsv")) && curves_svg(folder_file(folder, "loss.svg"), curves, 2);
+    return write_losses(h, folder_file(folder, "losses.tsv")) &&
+           curves_svg(folder_file(folder, "loss.svg"), "loss", curves, 2);
 }
 
 /* ---- for checkpoints ---- */

@@ -50,7 +50,7 @@ static bool report(const lesson *lessons, int count, int64_t steps, const char *
         printf("  %-16s %6.3f   %4.0f %%   %5.1f %%\n", l->name, l->loss, 100 * l->right, 100 * l->position_share);
         curves[k] = (curve){.name = l->name, .losses = l->losses, .count = steps};
     }
-    bool written = curves_svg(folder_file(out, "losses.svg"), curves, count) &&
+    bool written = curves_svg(folder_file(out, "losses.svg"), "loss", curves, count) &&
                    lessons_influence_svg(folder_file(out, "influence.svg"), lessons, count) &&
                    lessons_similarity_svg(folder_file(out, "similarity.svg"), lessons, count);
     if (written) {

@@ -230,7 +230,7 @@ static bool report(const job *j, const result *with, const result *without)
     const tg_tensor *const tables[] = {with->before, with->halfway, with->after};
     report_neighbors(j->bpe, tables);
     report_rows(j->bpe, with->before, with->after, j->o->steps);
-    bool written = folder_make(j->o->out) && curves_svg(folder_file(j->o->out, "loss.svg"), curves, 2) &&
+    bool written = folder_make(j->o->out) && curves_svg(folder_file(j->o->out, "loss.svg"), "loss", curves, 2) &&
                    report_vectors(folder_file(j->o->out, "tokens.tsv"), with->after) &&
                    report_token_labels(folder_file(j->o->out, "tokens_labels.tsv"), j->bpe, with->after) &&
                    report_vectors(folder_file(j->o->out, "positions.tsv"), with->positions) &&

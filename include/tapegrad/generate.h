@@ -116,6 +116,10 @@ typedef struct tg_generate_config {
      * end this text; default NULL */
     bool (*on_token)(void *context, int64_t text, int32_t id);
     void *context;
+    /* an array of (texts,max_new_tokens), which gets the log-probability of each new id, log_softmax(logits)[id] of the
+     * logits of the model: options of the choice do not change it. It is written where the ids are, and as they are.
+     * Default NULL */
+    double *log_probs;
 } tg_generate_config;
 
 TG_API tg_generate_config tg_generate_config_default(void);

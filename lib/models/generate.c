@@ -44,6 +44,7 @@ typedef struct text {
     int64_t count, new_count; /* of the tokens of the prompt, and of the new ones */
     int64_t padding;          /* columns before the prompt */
     int32_t *columns;         /* the padding, the prompt, then the new ids */
+    double *log_probs;        /* of the new ids */
     bool ended;
 } text;
 
@@ -54,8 +55,9 @@ typedef struct generation {
     const tg_generate_config *config;
     text *texts;
     int64_t text_count;
-    int32_t *columns; /* of all texts */
-    int64_t length;   /* the number of columns so far, and at the end */
+    int32_t *columns;  /* of all texts */
+    double *log_probs; /* of all texts; NULL if nobody asks for them */
+    int64_t length;    /* the number of columns so far, and at the end */
     int64_t last_length;
     int64_t kept;    /* the number of columns that the model has kept, if it keeps any */
     bool keeps;      /* whether the model keeps columns for the next pass */
@@ -243,6 +245,10 @@ static void add_id(generation *g, text *x, int32_t id)
 static bool step(generation *g)
 {
     tg_tensor *logits = next_logits(g);
+    tg_tensor *log_probs = g->log_probs && logits ? tg_log_softmax(g->tape, logits, 1) : NULL;
+    if (g->log_probs && !log_probs) {
+        return false;
+    }
     for (text *x = g->texts; logits && x < g->texts + g->text_count; x++) {
         if (x->ended || g->length < x->padding + x->count) {
             continue;
@@ -250,6 +256,9 @@ static bool step(generation *g)
         int32_t id = choose(g, logits, x);
         if (id < 0) {
             return false;
+        }
+        if (log_probs) {
+            x->log_probs[x->new_count] = tg_tensor_value_at(log_probs, (x - g->texts) * g->model->vocabulary + id);
         }
         add_id(g, x, id);
     }
@@ -284,7 +293,10 @@ static bool start(generation *g)
     bool fits = tg_checked_add((size_t)longest, (size_t)g->config->max_new_tokens, &length) &&
                 tg_checked_mul(length, (uint64_t)g->text_count, &all);
     g->columns = fits ? tg_alloc_zeroed(all, sizeof *g->columns) : NULL;
-    if (!g->columns) {
+    if (fits && g->config->log_probs) {
+        g->log_probs = tg_alloc_zeroed(all, sizeof *g->log_probs);
+    }
+    if (!g->columns || (g->config->log_probs && !g->log_probs)) {
         return tg_tape_fail(g->tape, TG_ERROR_MEMORY, g->call, "out of memory for %lld new tokens",
                             (long long)g->config->max_new_tokens);
     }
@@ -292,6 +304,7 @@ static bool start(generation *g)
     for (int64_t i = 0; i < g->text_count; i++) {
         text *x = &g->texts[i];
         x->columns = g->columns + (size_t)i * length;
+        x->log_probs = g->log_probs ? g->log_probs + (size_t)i * length : NULL;
         x->padding = pads ? longest - x->count : 0;
         x->ended = g->config->max_new_tokens == 0;
         memcpy(x->columns + x->padding, x->prompt, (size_t)x->count * sizeof *x->prompt);
@@ -354,7 +367,12 @@ bool tg_generate_as(tg_tape *t, const char *call, const tg_language_model *model
             memcpy(ids + i * config.max_new_tokens, x->columns + x->padding + x->count,
                    (size_t)x->new_count * sizeof *ids);
         }
+        if (g.log_probs && x->new_count > 0) {
+            memcpy(config.log_probs + i * config.max_new_tokens, x->log_probs,
+                   (size_t)x->new_count * sizeof *x->log_probs);
+        }
     }
+    tg_free(g.log_probs);
     tg_free(g.columns);
     tg_free(g.texts);
     return is_good;

@@ -324,8 +324,10 @@ static void test_without_memory(void **state)
 {
     (void)state;
     int32_t expected[6], ids[6];
+    double log_probs[6];
     tg_generate_config config = tg_generate_config_default();
     config.max_new_tokens = 6;
+    config.log_probs = log_probs;
     config.sample.greedy = false;
     tg_rng_seed(tg_run_rng(run), 1);
     assert_int_equal(tg_gpt_generate(tape, model, prompt, 5, expected, &config), 6);
@@ -339,13 +341,14 @@ static void test_without_memory(void **state)
             tg_tape *fresh = tg_tape_new(run, NULL);
             tg_rng_seed(tg_run_rng(run), 1);
             ids[0] = -7;
+            log_probs[0] = 7;
             allocator_arm(&counting, k, way % 2);
             finished = tg_gpt_generate(fresh, model, prompt, 5, ids, &config) == 6;
             allocator_arm(&counting, 0, false);
             if (!finished) {
                 assert_int_equal(tg_tape_error(fresh)->code, TG_ERROR_MEMORY);
                 assert_int_equal(tape_stats_of(fresh).results, 0);
-                assert_true(ids[0] == -7 && tg_rng_position(tg_run_rng(run)) == 0);
+                assert_true(ids[0] == -7 && log_probs[0] == 7 && tg_rng_position(tg_run_rng(run)) == 0);
                 assert_true(tg_tape_is_recording(fresh) && tg_tape_is_training(fresh));
                 clear_tape_error(fresh);
                 assert_int_equal(tg_gpt_generate(fresh, model, prompt, 5, ids, &config), 6);
@@ -389,6 +392,67 @@ static void test_texts_are_those_of_single_calls(void **state)
             assert_true(wanted == 14 || (&ids[0][0])[TEXTS * wanted] == -1);
         }
     }
+}
+
+/* Returns log_softmax(logits)[id] after `count` ids, from the logits alone. */
+static double log_prob_of(const int32_t *ids, int64_t count, int32_t id)
+{
+    int64_t begin = count > CONTEXT ? count - CONTEXT : 0;
+    tg_tape_reset(tape);
+    tg_tensor *x = tg_constant_i32(tape, TG_SHAPE(1, count - begin), ids + begin);
+    const double *logits = tg_tensor_data(tg_gpt_last_logits(tape, model, x, NULL));
+    double sum = 0;
+    for (int i = 0; i < V; i++) {
+        sum += exp(logits[i]);
+    }
+    return logits[id] - log(sum);
+}
+
+/* They are those of the model, whatever chooses the tokens, also beyond the context; what follows an end stays. */
+static void test_log_probabilities(void **state)
+{
+    (void)state;
+    enum { WANTED = 8 };
+    int32_t ids[TEXTS][WANTED];
+    tg_generate_config config = tg_generate_config_default();
+    config.max_new_tokens = WANTED;
+    tg_evaluation before = tg_evaluation_begin(tape);
+    for (int kind = 0; kind < 4; kind++) {
+        int32_t text[4 + WANTED], end = kind == 3 ? ids[1][3] : -1;
+        int64_t counts[TEXTS], written = 0;
+        double log_probs[TEXTS][WANTED];
+        config.log_probs = log_probs[0];
+        config.use_cache = kind != 1;
+        config.sample = tg_sample_config_default();
+        config.sample.greedy = kind >= 2;
+        config.sample.temperature = kind == 1 ? 0.5 : 1;
+        config.sample.top_k = kind == 1 ? 3 : TG_NO_TOP_K;
+        config.sample.repetition_penalty = kind == 1 ? 1.5 : 1;
+        config.end_tokens = kind == 3 ? &end : NULL;
+        config.end_token_count = kind == 3;
+        tg_rng_seed(tg_run_rng(run), 8);
+        for (int i = 0; i < TEXTS * WANTED; i++) {
+            log_probs[i / WANTED][i % WANTED] = 7;
+        }
+        assert_true(tg_gpt_generate_batch(tape, model, prompts, prompt_counts, TEXTS, ids[0], counts, &config));
+        const int32_t *own = prompts;
+        for (int i = 0; i < TEXTS; i++) {
+            memcpy(text, own, (size_t)prompt_counts[i] * sizeof *own);
+            for (int64_t k = 0; k < WANTED; k++) {
+                if (k >= counts[i]) {
+                    assert_true(log_probs[i][k] == 7);
+                    continue;
+                }
+                double expected = log_prob_of(text, prompt_counts[i] + k, ids[i][k]);
+                assert_true(fabs(log_probs[i][k] - expected) < 1e-12);
+                text[prompt_counts[i] + k] = ids[i][k];
+                written++;
+            }
+            own += prompt_counts[i];
+        }
+        assert_true(kind == 3 ? written < TEXTS * WANTED : written == TEXTS * WANTED);
+    }
+    tg_evaluation_end(tape, before);
 }
 
 /* The number of tokens that texts have got, in all and each. */
@@ -547,6 +611,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_switches_come_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refuses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_log_probabilities, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_texts_are_those_of_single_calls, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_padding_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_texts_end_one_by_one, set_up, tear_down),
