@@ -444,8 +444,8 @@ typedef struct tg_schedule_config {
      * has initial_lr + s * (lr - initial_lr) / warmup_steps; default 0 and 0, no warm-up */
     double initial_lr;
     int64_t warmup_steps;
-    /* not of constant and step: the learning rate from step total_steps on, and of one cycle from the step before on,
-     * >= 0; default 0 */
+    /* not of constant and step: the learning rate from step total_steps on, and of one cycle from the step before on
+     * unless warmup_part is 1, >= 0; default 0 */
     double minimum_lr;
     /* not of constant and step: the number of steps, those of the warm-up included; must be set, at least warmup_steps.
      * If both are equal, minimum_lr follows the warm-up at once. */

@@ -113,11 +113,10 @@ static double on_cycle(const tg_schedule_config *c, int64_t step)
 {
     double s = (double)step, last = (double)(c->total_steps - 1);
     double middle = c->warmup_part * (double)c->total_steps - 1;
-    if (s >= last) {
-        return c->minimum_lr;
+    if (s <= middle) {
+        return on_cosine(c->initial_lr, c->lr, middle > 0 ? s / middle : 1);
     }
-    return s <= middle ? on_cosine(c->initial_lr, c->lr, middle > 0 ? s / middle : 1)
-                       : on_cosine(c->lr, c->minimum_lr, (s - middle) / (last - middle));
+    return s < last ? on_cosine(c->lr, c->minimum_lr, (s - middle) / (last - middle)) : c->minimum_lr;
 }
 
 /* Returns the rate of a step. A gamma above 1 ends at infinity. */

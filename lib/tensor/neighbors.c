@@ -3,12 +3,14 @@
  * A search takes the table in blocks of rows, and a block in strips, which threads divide: the products of a strip with
  * all queries are one matrix product, whose bits do not depend on the number of threads. For the cosine the queries are
  * divided by their norms, and the products by the norms of the rows, which are computed before the strip leaves the
- * cache. Then threads divide the queries: each has a sorted list, and nearly all of its products are below the last
- * one. At the end the similarities in the lists are computed again in double, and sorted by these.
+ * cache. Then threads divide the queries: each has a heap of the nearest rows, the farthest of them first, and nearly
+ * all products are below that one. At the end the similarities in the heaps are computed again in double, and sorted.
  *
  * A product that is not finite, or of a row with a very small or large norm, is computed in double at once.
  */
 #include "tensor/neighbors.h"
+
+#include <stdlib.h>
 
 #include "base/least.h"
 #include "base/parallel.h"
@@ -30,7 +32,7 @@ typedef struct tg_search {
     /* for the rows of the block, (room): the factors of the products, NaN where they are not exact enough; the products
      * (query_count,room); and the queries (query_count,C), for the cosine with a norm of 1 */
     void *factors, *products, *vectors;
-    tg_row_neighbor *neighbors; /* (query_count,count) */
+    tg_row_neighbor *neighbors; /* (query_count,count), heaps */
 } tg_search;
 
 typedef void tg_search_kernel(tg_search *s);
@@ -86,25 +88,40 @@ static double similarity_of(const tg_search *s, int64_t query, int64_t row)
                              s->table, row);
 }
 
-/* Offers a row to a list. The similarity is NaN or infinite if a product does not have it. */
+/* Compares two neighbors: the nearest comes first, and on ties the smaller index. */
+static int compare(const void *a, const void *b)
+{
+    const tg_row_neighbor *x = a, *y = b;
+    return x->similarity != y->similarity ? (x->similarity < y->similarity ? 1 : -1)
+                                          : (x->row > y->row) - (x->row < y->row);
+}
+
+static bool is_farther(const void *context, const void *a, const void *b)
+{
+    (void)context;
+    return compare(a, b) > 0;
+}
+
+/* Offers a row to a heap. The similarity is NaN or infinite if a product does not have it. */
 static void offer(const tg_search *s, int64_t query, int64_t row, double similarity)
 {
-    tg_row_neighbor *list = s->neighbors + query * s->count;
-    if (similarity <= list[s->count - 1].similarity || (s->among && !s->among[row])) {
+    tg_row_neighbor *heap = s->neighbors + query * s->count;
+    if (similarity <= heap->similarity || (s->among && !s->among[row])) {
         return;
     }
     similarity = isfinite(similarity) ? similarity : similarity_of(s, query, row);
-    if (!isnan(similarity)) {
-        tg_neighbors_insert(list, s->count, s->count, (tg_row_neighbor){row, similarity});
+    if (similarity > heap->similarity) {
+        *heap = (tg_row_neighbor){row, similarity};
+        tg_heap_down(heap, sizeof *heap, (size_t)s->count, 0, is_farther, NULL);
     }
 }
 
-/* Returns whether one of the products may be above `last`: it is, or it is NaN. */
-static bool has_near(const real *product, const real *factor, real last)
+/* Returns whether one of the products may be above `farthest`: it is, or it is NaN. */
+static bool has_near(const real *product, const real *factor, real farthest)
 {
     int near = 0;
     for (int k = 0; k < SEARCH_LANES; k++) {
-        near |= !(product[k] * factor[k] <= last);
+        near |= !(product[k] * factor[k] <= farthest);
     }
     return near;
 }
@@ -115,11 +132,11 @@ static void select_nearest(void *context, int64_t begin, int64_t end)
     const real *factor = s->factors;
     for (int64_t query = begin; query < end; query++) {
         const real *product = (const real *)s->products + query * s->room;
-        const tg_row_neighbor *last = s->neighbors + (query + 1) * s->count - 1;
+        const tg_row_neighbor *heap = s->neighbors + query * s->count;
         for (int64_t i = 0; i < s->row_count; i += SEARCH_LANES) {
             const int64_t stop = least(i + SEARCH_LANES, s->row_count);
             bool is_part = stop < i + SEARCH_LANES;
-            if (is_part || has_near(product + i, factor + i, (real)last->similarity)) {
+            if (is_part || has_near(product + i, factor + i, (real)heap->similarity)) {
                 for (int64_t k = i; k < stop; k++) {
                     offer(s, query, s->row + k, (double)(product[k] * factor[k]));
                 }
@@ -128,16 +145,16 @@ static void select_nearest(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Computes the similarities of a list again, and sorts it. */
+/* Computes the similarities of a heap again, and sorts it. */
 static void finish_lists(void *context, int64_t begin, int64_t end)
 {
     const tg_search *s = context;
     for (int64_t query = begin; query < end; query++) {
         tg_row_neighbor *list = s->neighbors + query * s->count;
-        for (int64_t i = 0; i < s->count && list[i].row >= 0; i++) {
-            const int64_t row = list[i].row;
-            tg_neighbors_insert(list, i, s->count, (tg_row_neighbor){row, similarity_of(s, query, row)});
+        for (int64_t i = 0; i < s->count; i++) {
+            list[i].similarity = list[i].row < 0 ? list[i].similarity : similarity_of(s, query, list[i].row);
         }
+        qsort(list, (size_t)s->count, sizeof *list, compare);
     }
 }
 

@@ -10,8 +10,4 @@
 double tg_row_similarity(tg_similarity similarity, const tg_tensor *x, int64_t a, double a_largest, const tg_tensor *y,
                          int64_t b);
 
-/* Inserts a row into a list of `found` rows, nearest first, and drops the last if there are more than `count`. Returns
- * their new number. */
-int64_t tg_neighbors_insert(tg_row_neighbor *list, int64_t found, int64_t count, tg_row_neighbor next);
-
 #endif

@@ -309,21 +309,6 @@ double tg_row_similarity(tg_similarity similarity, const tg_tensor *x, int64_t a
     return similarity == TG_SIMILARITY_DOT ? product : fmax(-1, fmin(product / (sqrt(a_squares) * sqrt(b_squares)), 1));
 }
 
-int64_t tg_neighbors_insert(tg_row_neighbor *list, int64_t found, int64_t count, tg_row_neighbor next)
-{
-    int64_t rank = found;
-    while (rank > 0 && (next.similarity > list[rank - 1].similarity ||
-                        (next.similarity == list[rank - 1].similarity && next.row < list[rank - 1].row))) {
-        rank--;
-    }
-    if (rank < count) {
-        found += found < count;
-        memmove(&list[rank + 1], &list[rank], (size_t)(found - rank - 1) * sizeof *list);
-        list[rank] = next;
-    }
-    return found;
-}
-
 int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const uint8_t *among, tg_row_neighbor *neighbors,
                                 int64_t count, tg_error *error)
 {
@@ -346,8 +331,17 @@ int64_t tg_tensor_row_neighbors(const tg_tensor *x, int64_t row, const uint8_t *
             continue;
         }
         double near = tg_row_similarity(TG_SIMILARITY_COSINE, x, row, largest, x, other);
-        if (!isnan(near)) {
-            found = tg_neighbors_insert(neighbors, found, count, (tg_row_neighbor){other, near});
+        if (isnan(near)) {
+            continue;
+        }
+        int64_t rank = found;
+        while (rank > 0 && near > neighbors[rank - 1].similarity) {
+            rank--;
+        }
+        if (rank < count) {
+            found += found < count;
+            memmove(&neighbors[rank + 1], &neighbors[rank], (size_t)(found - rank - 1) * sizeof *neighbors);
+            neighbors[rank] = (tg_row_neighbor){other, near};
         }
     }
     return found;

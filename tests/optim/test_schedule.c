@@ -109,7 +109,8 @@ static void test_past_the_end(void **state)
     cycle.total_steps = 10;
     for (int i = 0; i < 3; i++) {
         cycle.warmup_part = i / 2.0;
-        assert_true(rate_at(9, &cycle) == 0.25 && rate_at(INT64_MAX, &cycle) == 0.25);
+        assert_true(rate_at(9, &cycle) == (i < 2 ? 0.25 : 1)); /* 1 is torch's with pct_start=1 */
+        assert_true(rate_at(10, &cycle) == 0.25 && rate_at(INT64_MAX, &cycle) == 0.25);
     }
     tg_schedule_config warm = schedule_of(TG_SCHEDULE_CONSTANT, 1);
     warm.warmup_steps = 4;

@@ -105,7 +105,8 @@ static void test_beside_all_pairs(void **state)
     check_search(TG_F64, 1300, 7, 40, 1);
     check_search(TG_F32, 600, 33, 1100, 3); /* more queries than a pass */
     check_search(TG_F32, 5, 4, 2, 5);       /* all rows */
-    check_search(TG_F64, 17, 1, 1, 17);     /* cosines of 1 and -1 */
+    check_search(TG_F64, 3000, 5, 2, 3000);
+    check_search(TG_F64, 17, 1, 1, 17); /* cosines of 1 and -1 */
     check_search(TG_F32, 5, 4, 2, 0);
     check_search(TG_F32, 5, 4, 0, 2);
     check_search(TG_F32, 0, 4, 2, 0);
