@@ -13,10 +13,15 @@
 
 /* ---- constructor ---- */
 
-bool tg_optim_check_option(tg_params *params, const char *method, const char *option, double value)
+bool tg_check_option(const char *call, const char *option, double value, tg_error *error)
 {
     return (isfinite(value) && value >= 0) ||
-           tg_params_fail(params, TG_ERROR_VALUE, "%s: %s %g; it must be finite and at least 0", method, option, value);
+           tg_error_set(error, TG_ERROR_VALUE, "%s: %s %g; it must be finite and at least 0", call, option, value);
+}
+
+bool tg_optim_check_option(tg_params *params, const char *method, const char *option, double value)
+{
+    return tg_check_option(method, option, value, tg_params_run(params)->error);
 }
 
 bool tg_optim_check_fraction(tg_params *params, const char *method, const char *option, double value)

@@ -133,6 +133,9 @@ bool tg_optim_is_complete(tg_optim *optim, const char *call, tg_error *error);
 /* Adds a group, whose name must not be too long. Returns false when memory is exhausted. */
 bool tg_optim_new_group(tg_optim *optim, const char *name, double lr, double weight_decay);
 
+/* Checks an option: VALUE unless it is finite and at least 0. */
+bool tg_check_option(const char *call, const char *option, double value, tg_error *error);
+
 /* Check an option of a constructor: the first must be finite and >= 0, the second in [0,1). */
 bool tg_optim_check_option(tg_params *params, const char *method, const char *option, double value);
 bool tg_optim_check_fraction(tg_params *params, const char *method, const char *option, double value);

@@ -15,9 +15,9 @@
 #include <math.h>
 
 #include <tapegrad/extend.h>
-#include <tapegrad/optim.h>
 
 #include "math/doubles.h"
+#include "optim/optim.h"
 
 static const char call[] = "schedule_lr";
 static const char mark[] = "tg_schedule_config_default";
@@ -33,12 +33,6 @@ tg_schedule_config tg_schedule_config_default(void)
                                 .warmup_part = 0.3};
 }
 
-static bool check_number(const char *name, double value, tg_error *error)
-{
-    return (isfinite(value) && value >= 0) ||
-           tg_error_set(error, TG_ERROR_VALUE, "%s: %s %g; it must be finite and at least 0", call, name, value);
-}
-
 static bool check_total(const tg_schedule_config *c, tg_error *error)
 {
     return (c->total_steps >= 1 && c->total_steps >= c->warmup_steps) ||
@@ -52,9 +46,9 @@ static bool check_schedule(int64_t step, const tg_schedule_config *c, tg_error *
     if (step < 0) {
         return tg_error_set(error, TG_ERROR_VALUE, "%s: step %lld; it must be 0 or more", call, (long long)step);
     }
-    if (!check_number("lr", c->lr, error) || !check_number("initial_lr", c->initial_lr, error) ||
-        !check_number("minimum_lr", c->minimum_lr, error) || !check_number("gamma", c->gamma, error) ||
-        !check_number("power", c->power, error)) {
+    if (!tg_check_option(call, "lr", c->lr, error) || !tg_check_option(call, "initial_lr", c->initial_lr, error) ||
+        !tg_check_option(call, "minimum_lr", c->minimum_lr, error) ||
+        !tg_check_option(call, "gamma", c->gamma, error) || !tg_check_option(call, "power", c->power, error)) {
         return false;
     }
     if (c->warmup_steps < 0) {

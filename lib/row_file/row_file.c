@@ -67,12 +67,6 @@ tg_row_file_config tg_row_file_config_default(void)
     return (tg_row_file_config){.mark = mark, .std = 1, .eps = 1e-8};
 }
 
-static bool check_option(const char *call, const char *option, double value, tg_error *error)
-{
-    return (isfinite(value) && value >= 0) ||
-           tg_error_set(error, TG_ERROR_VALUE, "%s: %s %g; it must be finite and at least 0", call, option, value);
-}
-
 static bool check_sizes(const char *call, int64_t rows, int64_t width, tg_error *error)
 {
     return (rows >= 1 && rows <= INT32_MAX && width >= 1 && width < FLOATS) ||
@@ -110,8 +104,8 @@ tg_row_file *tg_row_file_new(const char *path, int64_t rows, int64_t width, cons
 {
     tg_row_file_config config = given ? *given : tg_row_file_config_default();
     if (!tg_config_check(new_call, given, mark, error) || !check_sizes(new_call, rows, width, error) ||
-        !check_option(new_call, "std", config.std, error) || !check_option(new_call, "eps", config.eps, error) ||
-        !check_option(new_call, "initial accumulator", config.initial_accumulator, error)) {
+        !tg_check_option(new_call, "std", config.std, error) || !tg_check_option(new_call, "eps", config.eps, error) ||
+        !tg_check_option(new_call, "initial accumulator", config.initial_accumulator, error)) {
         return NULL;
     }
     if (path && tg_system_status(path).kind != TG_PATH_NONE) {
@@ -351,7 +345,7 @@ bool tg_row_file_step(tg_row_file *file, double lr, tg_error *error)
     if (!file) {
         return tg_error_set(error, TG_ERROR_STATE, "%s: the file is NULL", step_call);
     }
-    bool is_good = check_option(step_call, "learning rate", lr, error);
+    bool is_good = tg_check_option(step_call, "learning rate", lr, error);
     for (size_t i = 0; is_good && i < file->count; i++) {
         is_good = tg_error_copy(error, tg_run_error(file->lookups[i].run));
     }
