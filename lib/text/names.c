@@ -58,9 +58,9 @@ void tg_names_clear(tg_names *n)
 bool tg_names_append(tg_names *n, const char *a, size_t a_length, const char *b, size_t b_length)
 {
     size_t count = (size_t)n->count, start = count ? n->begin[count] : 0, end = start + a_length + b_length;
-    size_t a_at = (size_t)(a - n->bytes), b_at = (size_t)(b - n->bytes);
     /* the bytes of other texts move when there are more */
     bool is_inside = n->bytes && a >= n->bytes && a < n->bytes + start;
+    size_t a_at = is_inside ? (size_t)(a - n->bytes) : 0, b_at = is_inside && b ? (size_t)(b - n->bytes) : 0;
     if (count == INT32_MAX || !tg_grow(&n->bytes, &n->byte_capacity, start, end + 1, 1) ||
         !tg_grow(&n->begin, &n->begin_capacity, count ? count + 1 : 0, count + 2, sizeof *n->begin)) {
         return false;

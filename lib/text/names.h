@@ -21,8 +21,8 @@ void tg_names_free(tg_names *names);
 /* Removes all texts, and keeps the memory. */
 void tg_names_clear(tg_names *names);
 
-/* Adds a text, whose number is the next one: the bytes a followed by the bytes b. They may be those of other texts.
- * Returns false when memory is exhausted. */
+/* Adds a text, whose number is the next one: the bytes a followed by the bytes b. Both may be those of other
+ * texts. Returns false when memory is exhausted. */
 bool tg_names_append(tg_names *names, const char *a, size_t a_length, const char *b, size_t b_length);
 
 /* Lets the last text be found, unless another one has the same bytes. Returns the number of the one that is found, or

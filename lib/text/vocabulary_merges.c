@@ -2,8 +2,8 @@
  *
  * The first line begins with "#version", or is left out. Each other line is a merge: two tokens with one space between
  * them. Lines may end in CR and LF, and the last ones may be blank. A token must be a byte or the result of an earlier
- * merge. Without a file of ids the bytes have the ids 0 to 255, merge r has the
- * id 256 + r, and <|endoftext|> has the last one.
+ * merge. Without a file of ids the bytes have the ids 0 to 255, merge r has the id 256 + r, and <|endoftext|> has the
+ * last one.
  */
 #include <string.h>
 
