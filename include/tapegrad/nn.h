@@ -175,6 +175,16 @@ TG_API tg_nn_layer_norm tg_nn_layer_norm_make(tg_params *params, const char *nam
 /* tg_layer_norm: x (..,width) -> (..,width). */
 TG_API tg_tensor *tg_nn_layer_norm_forward(tg_tape *tape, const tg_nn_layer_norm *norm, tg_tensor *x);
 
+/* (x - mean) / sqrt(var + eps) * weight + bias for each channel (Ioffe and Szegedy 2015), as torch's: x (N,C,..) and
+ * weight, bias, running_mean, running_var (C) -> the shape of x. In training, mean and biased var are those of the
+ * channel's values in x, and the running statistics move to them, `running + momentum * (batch - running)`, with the
+ * unbiased variance. In evaluation they are the running ones. Without these, both NULL, they are always those of x.
+ * Weight and bias are optional: NULL is 1 or 0. Where the forward pass runs twice, as with activation checkpoints, the
+ * running statistics move twice. SHAPE unless a channel has 2 values or more if its own statistics are used; STATE for
+ * running statistics that are not contiguous or require a gradient; VALUE unless momentum is in [0,1] and eps > 0. */
+TG_API tg_tensor *tg_batch_norm(tg_tape *tape, tg_tensor *x, tg_tensor *running_mean, tg_tensor *running_var,
+                                tg_tensor *weight, tg_tensor *bias, double momentum, double eps);
+
 /* torch.nn.BatchNorm1d, and for more axes BatchNorm2d and BatchNorm3d. */
 typedef struct tg_nn_batch_norm_config {
     /* private: tg_nn_batch_norm_config_default() sets it */

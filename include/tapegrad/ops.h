@@ -562,16 +562,6 @@ TG_API tg_tensor *tg_log_softmax(tg_tape *tape, tg_tensor *x, int axis);
  * eps > 0. */
 TG_API tg_tensor *tg_layer_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, double eps);
 
-/* (x - mean) / sqrt(var + eps) * weight + bias for each channel (Ioffe and Szegedy 2015), as torch's: x (N,C,..) and
- * weight, bias, running_mean, running_var (C) -> the shape of x. In training, mean and biased var are those of the
- * channel's values in x, and the running statistics move to them, `running + momentum * (batch - running)`, with the
- * unbiased variance. In evaluation they are the running ones. Without these, both NULL, they are always those of x.
- * Weight and bias are optional: NULL is 1 or 0. Where the forward pass runs twice, as with activation checkpoints, the
- * running statistics move twice. SHAPE unless a channel has 2 values or more if its own statistics are used; STATE for
- * running statistics that are not contiguous or require a gradient; VALUE unless momentum is in [0,1] and eps > 0. */
-TG_API tg_tensor *tg_batch_norm(tg_tape *tape, tg_tensor *x, tg_tensor *running_mean, tg_tensor *running_var,
-                                tg_tensor *weight, tg_tensor *bias, double momentum, double eps);
-
 /* x / sqrt(mean(x^2) + eps) * weight over the last axis (Zhang and Sennrich 2019): x (..,C), weight (C) -> (..,C).
  * The weight is optional: NULL is 1. VALUE unless eps > 0. */
 TG_API tg_tensor *tg_rms_norm(tg_tape *tape, tg_tensor *x, tg_tensor *weight, double eps);

@@ -20,24 +20,6 @@
 /* The lanes of a sum, the rows of a strip, and the queries of a pass over the table. */
 enum { SEARCH_LANES = 16, STRIP = 512, QUERIES = 1024 };
 
-/* A search, and its current queries and block of rows. Memory of the dtype of the table has no type here. */
-typedef struct tg_search {
-    const tg_tensor *table, *queries;
-    tg_similarity similarity;
-    const uint8_t *among; /* or NULL */
-    int64_t width, count;
-    int64_t query, query_count, row, row_count; /* the queries of this pass, and the rows of the block */
-    int64_t room;                               /* the most rows of a block */
-    const void *rows;                           /* the table's values */
-    /* for the rows of the block, (room): the factors of the products, NaN where they are not exact enough; the products
-     * (query_count,room); and the queries (query_count,C), for the cosine with a norm of 1 */
-    void *factors, *products, *vectors;
-    tg_row_neighbor *neighbors; /* (query_count,count), heaps */
-} tg_search;
-
-typedef void tg_search_kernel(tg_search *s);
-tg_search_kernel TG_EACH_LEVEL(avx2, tg_search_f32), TG_EACH_LEVEL(avx2, tg_search_f64);
-
 static double norm_of(const real *x, int64_t n)
 {
     double lane[SEARCH_LANES] = {0}, sum = 0;
@@ -58,7 +40,7 @@ static double norm_of(const real *x, int64_t n)
 
 /* Returns 1 / the norm of a vector: NaN if products would not be exact enough, and for doubles also if the squares may
  * have become 0. For a dot product, 1. */
-static real factor_of(const tg_search *s, const real *x)
+static real factor_of(const tg_neighbor_search *s, const real *x)
 {
     double norm = s->similarity == TG_SIMILARITY_DOT ? 1 : norm_of(x, s->width);
     bool is_zero = norm == 0 && sizeof(real) == sizeof(float);
@@ -67,7 +49,7 @@ static real factor_of(const tg_search *s, const real *x)
 
 static void multiply(void *context, int64_t begin, int64_t end)
 {
-    const tg_search *s = context;
+    const tg_neighbor_search *s = context;
     for (int64_t strip = begin; strip < end; strip++) {
         const int64_t first = strip * STRIP, n = least(STRIP, s->row_count - first);
         const real *rows = (const real *)s->rows + (s->row + first) * s->width;
@@ -81,7 +63,7 @@ static void multiply(void *context, int64_t begin, int64_t end)
     }
 }
 
-static double similarity_of(const tg_search *s, int64_t query, int64_t row)
+static double similarity_of(const tg_neighbor_search *s, int64_t query, int64_t row)
 {
     query += s->query;
     return tg_row_similarity(s->similarity, s->queries, query, tg_row_norm(s->queries, query, (double)INFINITY),
@@ -103,7 +85,7 @@ static bool is_farther(const void *context, const void *a, const void *b)
 }
 
 /* Offers a row to a heap. The similarity is NaN or infinite if a product does not have it. */
-static void offer(const tg_search *s, int64_t query, int64_t row, double similarity)
+static void offer(const tg_neighbor_search *s, int64_t query, int64_t row, double similarity)
 {
     tg_row_neighbor *heap = s->neighbors + query * s->count;
     if (similarity <= heap->similarity || (s->among && !s->among[row])) {
@@ -128,7 +110,7 @@ static bool has_near(const real *product, const real *factor, real farthest)
 
 static void select_nearest(void *context, int64_t begin, int64_t end)
 {
-    const tg_search *s = context;
+    const tg_neighbor_search *s = context;
     const real *factor = s->factors;
     for (int64_t query = begin; query < end; query++) {
         const real *product = (const real *)s->products + query * s->room;
@@ -148,7 +130,7 @@ static void select_nearest(void *context, int64_t begin, int64_t end)
 /* Computes the similarities of a heap again, and sorts it. */
 static void finish_lists(void *context, int64_t begin, int64_t end)
 {
-    const tg_search *s = context;
+    const tg_neighbor_search *s = context;
     for (int64_t query = begin; query < end; query++) {
         tg_row_neighbor *list = s->neighbors + query * s->count;
         for (int64_t i = 0; i < s->count; i++) {
@@ -158,7 +140,7 @@ static void finish_lists(void *context, int64_t begin, int64_t end)
     }
 }
 
-void KERNEL(tg_search)(tg_search *s)
+void KERNEL(tg_search)(tg_neighbor_search *s)
 {
     s->products = (real *)s->factors + s->room;
     s->vectors = (real *)s->products + s->query_count * s->room;
@@ -225,7 +207,7 @@ bool tg_tensor_neighbors(const tg_tensor *table, const tg_tensor *queries, tg_si
     const int64_t all = queries->shape[0], width = table->shape[1], room = (int64_t)STRIP * tg_threads();
     const int64_t most = least(QUERIES, all);
     tg_tensor *copy = table->contiguous ? NULL : tg_tensor_new_copy(table, NULL);
-    tg_search s = {copy ? copy : table, queries, similarity, among, width, count, .room = room};
+    tg_neighbor_search s = {copy ? copy : table, queries, similarity, among, width, count, .room = room};
     s.rows = tg_values(s.table);
     if (s.table->contiguous) {
         s.factors = tg_alloc((uint64_t)(most * (width + room) + room), tg_size_of(table->dtype));
