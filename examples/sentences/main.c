@@ -29,7 +29,7 @@ static const command_line_option table[] = {
      "documents among which those of the pairs are searched, too (default none)", EVAL},
     {"columns", "NAMES", VALUE_TEXT, AT(columns), NULL,
      "the columns of the query, the document, and its name if it has one, with commas between them, or of the document "
-     "alone (default the first three)",
+     "alone (default the first three; after a training with --columns, its own)",
      TRAIN | EVAL | SEARCH | SIMILAR | MAP},
     {"held-out", "FILES", VALUE_TEXT, AT(held_out), NULL, "pairs that the recall is measured with (default none)",
      TRAIN},
@@ -52,7 +52,7 @@ static const command_line_option table[] = {
     {"seed", "N", VALUE_INTEGER, AT(seed), "[0,4294967295]", "seed of all random numbers", TRAIN},
     {"checkpoint-minutes", "X", VALUE_NUMBER, AT(minutes), "[0,inf)", "minutes from one checkpoint to the next", TRAIN},
     {"resume", NULL, VALUE_FLAG, AT(resume), NULL, "continue a training in --out that was stopped or killed", TRAIN},
-    {"overwrite", NULL, VALUE_FLAG, AT(overwrite), NULL, "replace a trained model in --out", TRAIN},
+    {"overwrite", NULL, VALUE_FLAG, AT(overwrite), NULL, "replace a model in --out", TRAIN | EXPORT},
     {"model", "DIR", VALUE_TEXT, AT(model), NULL, "a trained model, or a StaticEmbedding of sentence-transformers",
      USES},
     {"query", "TEXT", VALUE_TEXT, AT(query), NULL, "searches for this text alone (default lines of the input)", SEARCH},
@@ -61,7 +61,7 @@ static const command_line_option table[] = {
     {"method", "NAME", VALUE_TEXT, AT(method), NULL, "pca or tsne", MAP},
     {"most", "N", VALUE_INTEGER, AT(most), "[3,1000000]", "most documents; of more, some that are evenly spread", MAP},
     {"seed", "N", VALUE_INTEGER, AT(seed), "[0,4294967295]", "seed of t-SNE", MAP},
-    {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for map.svg and map.html", MAP},
+    {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for map.svg and map.html (default --model)", MAP},
     {"out", "DIR", VALUE_TEXT, AT(out), NULL, "folder for the copy", EXPORT},
     {"width", "N", VALUE_INTEGER, AT(width), "[1,65536]", "first values of a vector that are kept (default all)",
      EXPORT},
@@ -106,7 +106,7 @@ static const struct {
      MAP,
      map,
      "sentences map: draws the documents, near to each other if their vectors are.\n",
-     {.out = "out/sentences", .method = "tsne", .most = 2000, .seed = 1}},
+     {.method = "tsne", .most = 2000, .seed = 1}},
     {"export", EXPORT, export, "sentences export: writes a model with fewer values of each vector.\n", {0}},
 };
 
@@ -153,6 +153,7 @@ static int run(int argc, char **argv)
         if (strcmp(argv[1], commands[i].name) == 0) {
             options o = commands[i].defaults;
             o.model = "out/sentences";
+            o.columns = "";
             int status = command_line_read(table, sizeof table / sizeof *table, commands[i].which,
                                            commands[i].introduction, &o, argc - 1, argv + 1);
             if (status >= 0 || !has_all(commands[i].which, &o)) {

@@ -174,11 +174,11 @@ int map(const options *o)
         complain("--most %lld: must be at most %d with --method tsne", (long long)o->most, MOST_TSNE);
         return 2;
     }
-    int32_t *numbers = texts_read(&t, o->documents, o->columns, false) ? texts_drop_equal(&t) : NULL;
-    bool good =
-        numbers &&
-        (t.count >= 3 || complain("%s: %lld different documents; a map needs 3", o->documents, (long long)t.count)) &&
-        model_open(&m, o->model);
+    const char *folder = o->out ? o->out : o->model;
+    int32_t *numbers =
+        model_open(&m, o) && texts_read(&t, o->documents, m.columns, false) ? texts_drop_equal(&t) : NULL;
+    bool good = numbers && (t.count >= 3 ||
+                            complain("%s: %lld different documents; a map needs 3", o->documents, (long long)t.count));
     if (good) {
         thin(&t, o->most);
     }
@@ -187,11 +187,11 @@ int map(const options *o)
     good = places && place(vectors, o, places);
     if (good) {
         fit(places, t.count);
-        good = folder_make(o->out) && write_svg(folder_file(o->out, "map.svg"), &t, places) &&
-               write_html(folder_file(o->out, "map.html"), &t, places);
+        good = folder_make(folder) && write_svg(folder_file(folder, "map.svg"), &t, places) &&
+               write_html(folder_file(folder, "map.html"), &t, places);
     }
     if (good) {
-        print_line(stdout, "written to %s: map.svg and map.html, %lld documents", o->out, (long long)t.count);
+        print_line(stdout, "written to %s: map.svg and map.html, %lld documents", folder, (long long)t.count);
     }
     tg_release(vectors);
     free(places);

@@ -39,6 +39,7 @@ bool model_make(model *m, const options *o, const texts *t)
     if (!m->tokenizer) {
         return complain("%s", error.text);
     }
+    snprintf(m->columns, sizeof m->columns, "%s", o->columns);
     m->run = tg_run_new((uint64_t)o->seed);
     m->params = tg_params_new(m->run, TG_F32);
     m->bag = tg_nn_embedding_bag_make(m->params, "embedding", tg_tokenizer_vocabulary(m->tokenizer), o->width, NULL);
@@ -83,15 +84,42 @@ static bool read_modules(const char *folder, char inner[PATH_BYTES])
     return good;
 }
 
-bool model_open(model *m, const char *folder)
+/* Reads the columns of the training, if it had --columns. */
+static void read_columns(const char *folder, char columns[COLUMNS_TEXT])
 {
+    FILE *file = fopen(folder_file(folder, "columns.txt"), "r");
+    if (file && fgets(columns, COLUMNS_TEXT, file)) {
+        columns[strcspn(columns, "\r\n")] = '\0';
+    }
+    if (file) {
+        fclose(file);
+    }
+}
+
+static bool write_columns(const char *path, const char *columns)
+{
+    if (!*columns) {
+        remove(path); /* of a former model */
+        return true;
+    }
+    FILE *file = file_begin(path);
+    return file && (fprintf(file, "%s\n", columns), file_end(file, path));
+}
+
+bool model_open(model *m, const options *o)
+{
+    const char *folder = o->model;
     char inner[PATH_BYTES];
     *m = (model){0};
+    snprintf(m->columns, sizeof m->columns, "%s", o->columns);
     if (access(folder_file(folder, "modules.json"), F_OK) != 0) {
         return complain("there is no model in %s: run `sentences train` first, or give --model", folder);
     }
     if (!read_modules(folder, inner)) {
         return false;
+    }
+    if (!*m->columns) {
+        read_columns(folder, m->columns);
     }
     tg_error error = TG_NO_ERROR;
     m->tokenizer = tg_tokenizer_open(folder_file(inner, "tokenizer.json"), NULL, &error);
@@ -143,7 +171,16 @@ bool model_save(const model *m, const char *folder, int64_t width)
                  tg_tokenizer_save(m->tokenizer, folder_file(inner, "tokenizer.json"), TG_VOCABULARY_JSON, &error)) ||
                 complain("%s", error.text);
     tg_tape_free(tape);
-    return good && write_modules(folder_file(folder, "modules.json"));
+    return good && write_columns(folder_file(folder, "columns.txt"), m->columns) &&
+           write_modules(folder_file(folder, "modules.json"));
+}
+
+bool model_may_write(const options *o, const char *advice)
+{
+    const bool has_model = access(folder_file(o->out, "checkpoint.safetensors"), F_OK) == 0 ||
+                           access(folder_file(o->out, "modules.json"), F_OK) == 0;
+    return !has_model || o->overwrite ||
+           complain("folder '%s': has a model; %s--overwrite replaces it", o->out, advice);
 }
 
 /* ---- ids ---- */

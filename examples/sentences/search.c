@@ -60,10 +60,11 @@ typedef struct evaluation {
 static bool evaluation_open(evaluation *e, const options *o)
 {
     *e = (evaluation){0};
-    return texts_read(&e->pairs, o->pairs, o->columns, true) && texts_read(&e->all, o->pairs, o->columns, true) &&
-           (!o->documents || texts_read(&e->all, o->documents, o->columns, false)) &&
-           (e->numbers = texts_drop_equal(&e->all)) && model_open(&e->model, o->model) &&
-           (e->queries = model_encode(&e->model, &e->pairs, true)) &&
+    const char *columns = e->model.columns;
+    return model_open(&e->model, o) && texts_read(&e->pairs, o->pairs, columns, true) &&
+           texts_read(&e->all, o->pairs, columns, false) &&
+           (!o->documents || texts_read(&e->all, o->documents, columns, false)) &&
+           (e->numbers = texts_drop_equal(&e->all)) && (e->queries = model_encode(&e->model, &e->pairs, true)) &&
            (e->documents = model_encode(&e->model, &e->all, false));
 }
 
@@ -92,7 +93,7 @@ int eval(const options *o)
     bool good = evaluation_open(&e, o);
     int count = good ? widths_read(o->widths, model_width(&e.model), widths) : 0;
     if (count > 0) {
-        printf("%lld queries among %lld documents\n", (long long)e.pairs.count, (long long)e.all.count);
+        printf("%lld queries among %lld different documents\n", (long long)e.pairs.count, (long long)e.all.count);
     }
     good = count > 0;
     for (int i = 0; good && i < count; i++) {
@@ -120,8 +121,10 @@ static bool index_open(document_index *x, const options *o)
 {
     *x = (document_index){0};
     const double start = seconds();
-    int32_t *numbers = texts_read(&x->texts, o->documents, o->columns, false) ? texts_drop_equal(&x->texts) : NULL;
-    bool good = numbers && model_open(&x->model, o->model) && (x->vectors = model_vectors_of(&x->model, &x->texts));
+    int32_t *numbers = model_open(&x->model, o) && texts_read(&x->texts, o->documents, x->model.columns, false)
+                           ? texts_drop_equal(&x->texts)
+                           : NULL;
+    bool good = numbers && (x->vectors = model_vectors_of(&x->model, &x->texts));
     free(numbers);
     if (good) {
         print_line(stdout, "%s: %lld documents, in %.1f s", o->documents, (long long)x->texts.count, seconds() - start);
@@ -227,13 +230,13 @@ int similar(const options *o)
 int export(const options *o)
 {
     model m;
-    bool good = model_open(&m, o->model);
+    bool good = model_open(&m, o);
     if (good && o->width > model_width(&m)) {
         good = complain("--width %lld: must be a whole number from 1 to %lld, the width of %s", (long long)o->width,
                         (long long)model_width(&m), o->model);
     }
     const int64_t width = good && o->width > 0 ? o->width : good ? model_width(&m) : 0;
-    good = good && model_save(&m, o->out, width);
+    good = good && model_may_write(o, "") && model_save(&m, o->out, width);
     if (good) {
         print_line(stdout, "written to %s: %lld values of each vector", o->out, (long long)width);
     }

@@ -31,8 +31,9 @@ typedef struct texts {
 } texts;
 
 /* Adds the rows of files, which have commas between their paths. `columns` are the names of the columns of the query,
- * the document and its name, or of the document alone, with commas between them; NULL for the first columns. With
- * `are_pairs` each row must have a query. */
+ * the document and its name, or of the document alone, with commas between them; "" for the first columns. With
+ * `are_pairs` each row must have a query, and the first row of each file is printed with its columns; without it no
+ * file needs the column of the query. */
 bool texts_read(texts *t, const char *paths, const char *columns, bool are_pairs);
 void texts_free(texts *t);
 void text_row_free(text_row *r);
@@ -46,21 +47,30 @@ int32_t *texts_drop_equal(texts *t);
 
 /* ---- model.c ---- */
 
+/* The bytes of the names of the columns; no longer name is found. */
+#define COLUMNS_TEXT 1000
+
 /* sentence-transformers' StaticEmbedding: the vector of a text is the mean of the rows of its tokens. */
 typedef struct model {
     tg_tokenizer *tokenizer;
     tg_run *run;
     tg_params *params;
     tg_nn_embedding_bag bag;
+    /* --columns, or those of the training */
+    char columns[COLUMNS_TEXT];
 } model;
 
 /* Makes a new model: with the vocabulary of --tokenizer, or with one that is trained on the texts. */
 bool model_make(model *m, const options *o, const texts *t);
 
-/* Open a folder of sentence-transformers, and write one with the first `width` columns of the table. */
-bool model_open(model *m, const char *folder);
+/* Open --model, a folder of sentence-transformers, and write one with the first `width` columns of the table. A file
+ * columns.txt beside modules.json has the columns of the training. */
+bool model_open(model *m, const options *o);
 bool model_save(const model *m, const char *folder, int64_t width);
 void model_free(model *m);
+
+/* Returns whether --out has no model, or --overwrite is given. `advice` says what else may be done. */
+bool model_may_write(const options *o, const char *advice);
 int64_t model_width(const model *m);
 
 /* Returns the ids of each query, or of each document. */

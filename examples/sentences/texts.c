@@ -2,15 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tapegrad/extend.h>
 #include <tapegrad_tools.h>
 
 #include "../common/terminal.h"
 #include "sentences.h"
 
-enum { QUERY, DOCUMENT, NAME, COLUMNS, LONGEST = 200 };
+enum { QUERY, DOCUMENT, NAME, COLUMNS, LONGEST = 200, SHOWN = 70 };
 
-/* An open file, a table or JSON Lines, and the columns that are read: their indices, -1 for one that is not there, and
- * in JSON Lines their names. */
+/* An open file, a table or JSON Lines, and the columns that are read: their indices, -1 for one that is not read, and
+ * their names, or "column 1" and so on for the first ones of a table. */
 typedef struct source {
     const char *path;
     tg_csv *csv;
@@ -31,34 +32,39 @@ static const tg_json_value *object_at(const source *s, int64_t row)
     return tg_json_value_at(tg_json_document_root(s->json), row);
 }
 
-/* Chooses the columns: those with the names of --columns, or the first ones. One column alone is the document. */
-static bool choose_columns(source *s, const char *columns)
+/* Chooses the columns: those with these names, or the first ones. One column alone is the document. */
+static bool choose_columns(source *s, const char *columns, bool are_pairs)
 {
     const int64_t all = s->csv ? tg_csv_columns(s->csv) : tg_json_value_count(object_at(s, 0));
     int count = 0;
-    for (const char *c = columns; c; c = strchr(c, ',') ? strchr(c, ',') + 1 : NULL) {
+    for (const char *c = *columns ? columns : NULL; c; c = strchr(c, ',') ? strchr(c, ',') + 1 : NULL) {
         count++;
     }
     if (count > COLUMNS) {
         return complain("--columns %s: must be the names of at most %d columns", columns, COLUMNS);
     }
-    count = columns ? count : all < COLUMNS ? (int)all : COLUMNS;
+    count = *columns ? count : all < COLUMNS ? (int)all : COLUMNS;
     const int first = count == 1 ? DOCUMENT : QUERY;
     s->index[QUERY] = s->index[DOCUMENT] = s->index[NAME] = -1;
+    const bool are_named = *columns;
     for (int i = 0; i < count; i++) {
         char *name = s->names[first + i];
-        if (columns) {
+        if (are_named) {
             snprintf(name, LONGEST, "%.*s", (int)strcspn(columns, ","), columns);
             columns += strcspn(columns, ",") + (i + 1 < count);
         } else if (s->json) {
             snprintf(name, LONGEST, "%s", tg_json_value_name(tg_json_value_at(object_at(s, 0), i)));
+        } else {
+            snprintf(name, LONGEST, "column %d", i + 1);
         }
-        s->index[first + i] = s->csv && *name ? tg_csv_find(s->csv, name, &s->error) : i;
+        if (are_pairs || first + i != QUERY) {
+            s->index[first + i] = s->csv && are_named ? tg_csv_find(s->csv, name, &s->error) : i;
+        }
     }
     return s->error.code == TG_OK || complain("%s: %s", s->path, s->error.text);
 }
 
-static bool source_open(source *s, const char *path, const char *columns)
+static bool source_open(source *s, const char *path, const char *columns, bool are_pairs)
 {
     *s = (source){.path = path, .error = TG_NO_ERROR};
     if (ends_with(path, ".jsonl")) {
@@ -71,7 +77,7 @@ static bool source_open(source *s, const char *path, const char *columns)
     } else {
         return complain("%s: must end in .tsv, .csv or .jsonl", path);
     }
-    return s->error.code != TG_OK ? complain("%s", s->error.text) : choose_columns(s, columns);
+    return s->error.code != TG_OK ? complain("%s", s->error.text) : choose_columns(s, columns, are_pairs);
 }
 
 /* Returns the text of a column, or NULL if it is not there. */
@@ -105,6 +111,20 @@ static char *copy_of(const char *text)
 {
     char *copy = malloc(strlen(text) + 1);
     return copy ? strcpy(copy, text) : NULL;
+}
+
+/* Prints a row of a file of pairs, so that a wrong choice of columns is seen. */
+static void print_row(const source *s, const text_row *row)
+{
+    const char *const kinds[] = {"query", "document", "name"}, *const fields[] = {row->query, row->document, row->name};
+    print_line(stdout, "%s: the first row is", s->path);
+    for (int i = 0; i < COLUMNS; i++) {
+        if (s->index[i] >= 0) {
+            const int shown = (int)tg_cut_bytes(fields[i], strlen(fields[i]), SHOWN);
+            print_line(stdout, "  %-8s (%s): %.*s%s", kinds[i], s->names[i], shown, fields[i],
+                       fields[i][shown] ? " ..." : "");
+        }
+    }
 }
 
 static bool add(texts *t, const char *query, const char *document, const char *name, const char *paths, int64_t line)
@@ -142,6 +162,9 @@ static bool read_source(texts *t, source *s, const char *paths, bool are_pairs)
         if (!add(t, query, document, name ? name : document, paths, line)) {
             return false;
         }
+        if (are_pairs && i == 0) {
+            print_row(s, &t->at[t->count - 1]);
+        }
         line += s->csv ? 1 + breaks_in(s, i) : 0;
     }
     return count > 0 || complain("%s: it has no rows", s->path);
@@ -153,7 +176,7 @@ bool texts_read(texts *t, const char *paths, const char *columns, bool are_pairs
         char path[PATH_BYTES];
         snprintf(path, sizeof path, "%.*s", (int)strcspn(begin, ","), begin);
         source s;
-        bool good = source_open(&s, path, columns) && read_source(t, &s, begin, are_pairs);
+        bool good = source_open(&s, path, columns, are_pairs) && read_source(t, &s, begin, are_pairs);
         tg_csv_free(s.csv);
         tg_json_document_free(s.json);
         if (!good) {

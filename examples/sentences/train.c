@@ -70,6 +70,15 @@ static int64_t count_equal(const int32_t *groups, int64_t count)
     return equal;
 }
 
+static int64_t count_different(const pairs *p)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < p->texts.count; i++) {
+        count += p->numbers[i] == i;
+    }
+    return count;
+}
+
 /* Creates the loader: its items are the numbers of the pairs, and those of their documents. */
 static bool make_loader(training *t)
 {
@@ -121,9 +130,9 @@ static void list_parts(training *t, char settings[OPTIONS_TEXT], tg_checkpoint_p
     snprintf(settings, OPTIONS_TEXT,
              "pairs %s columns %s tokenizer %s vocab-size %lld width %lld widths %s batch %lld epochs %lld lr %.17g "
              "warmup %.17g scale %.17g seed %lld held-out %s",
-             o->pairs, o->columns ? o->columns : "", o->tokenizer ? o->tokenizer : "", (long long)o->vocab_size,
-             (long long)o->width, o->widths ? o->widths : "", (long long)o->batch, (long long)o->epochs, o->lr,
-             o->warmup, o->scale, (long long)o->seed, o->held_out ? o->held_out : "");
+             o->pairs, o->columns, o->tokenizer ? o->tokenizer : "", (long long)o->vocab_size, (long long)o->width,
+             o->widths ? o->widths : "", (long long)o->batch, (long long)o->epochs, o->lr, o->warmup, o->scale,
+             (long long)o->seed, o->held_out ? o->held_out : "");
     const tg_checkpoint_part list[PARTS] = {
         tg_checkpoint_params("model", t->model.params),
         tg_checkpoint_optim("optimizer", t->optim),
@@ -164,12 +173,7 @@ static bool open_checkpoint(training *t)
         }
         return good;
     }
-    FILE *found = o->overwrite ? NULL : fopen(t->checkpoint, "rb");
-    if (found) {
-        fclose(found);
-        return complain("folder '%s': has a trained model; --resume continues it, --overwrite replaces it", o->out);
-    }
-    return folder_make(o->out);
+    return model_may_write(o, "--resume continues it, ") && folder_make(o->out);
 }
 
 /* ---- steps ---- */
@@ -283,8 +287,9 @@ int train(const options *o)
                           open_checkpoint(&t);
     bool good = is_begun;
     if (good) {
-        print_line(stdout, "%s: %lld pairs, a vocabulary of %d ids, in %.2f s", o->pairs,
-                   (long long)t.pairs.texts.count, tg_tokenizer_vocabulary(t.model.tokenizer), t.encoding);
+        print_line(stdout, "%s: %lld pairs of %lld different documents, a vocabulary of %d ids, in %.2f s", o->pairs,
+                   (long long)t.pairs.texts.count, (long long)count_different(&t.pairs),
+                   tg_tokenizer_vocabulary(t.model.tokenizer), t.encoding);
         fflush(stdout);
         interrupt_catch();
         good = run(&t) && save_checkpoint(&t) && model_save(&t.model, o->out, o->width);
