@@ -25,8 +25,9 @@ double dpo_loss(int count, double beta, const double *chosen, const double *reje
     double loss = 0;
     for (int i = 0; i < count; i++) {
         /* your part */
-        margins[i] = (chosen[i] - reference_chosen[i]) - (rejected[i] - reference_rejected[i]);
-        double z = beta * margins[i];
+        double margin = (chosen[i] - reference_chosen[i]) - (rejected[i] - reference_rejected[i]);
+        double z = beta * margin;
+        margins[i] = margin;
         loss += (fmax(-z, 0) + log(1 + exp(-fabs(z)))) / count;
         /* end of your part */
     }
