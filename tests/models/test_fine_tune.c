@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "folder.h"
 #include "support.h"
 
 enum { B = 4, T = 9, V = 31, C = 16, CLASSES = 3, RANK = 4 };
@@ -367,25 +368,24 @@ static void test_lora_in_files(void **state)
     fill_b(&f);
     tg_params *part = tg_params_new_part(f.params, "*.lora_*");
     assert_int_equal(tg_params_count(part), 2 * 6 * 2);
-    assert_true(tg_params_save(part, "adapter.safetensors", NULL, &error));
+    assert_true(tg_params_save(part, in_folder("adapter_model.safetensors"), NULL, &error));
     tg_params_free(part);
     tg_tensor *expected = tg_gpt_forward(f.tape, f.model, f.ids, NULL);
 
     assert_true(tg_gpt_add_lora(g.model, "trf_blocks.*", &config));
     part = tg_params_new_part(g.params, "*.lora_*");
-    assert_true(tg_params_load(part, "adapter.safetensors", NULL, &error));
+    assert_true(tg_params_load(part, in_folder("adapter_model.safetensors"), NULL, &error));
     tg_params_free(part);
-    remove("adapter.safetensors");
     tg_tensor *found = tg_gpt_forward(g.tape, g.model, g.ids, NULL);
     for (int64_t i = 0; i < tg_tensor_count(found); i++) {
         assert_true(tg_tensor_value_at(found, i) == tg_tensor_value_at(expected, i));
     }
-    assert_true(tg_gpt_save(g.model, ".", NULL, &error));
+    assert_true(tg_gpt_save(g.model, folder, NULL, &error));
     assert_non_null(tg_params_find(g.params, "trf_blocks.1.ff.layers.2.lora_B.weight"));
     tg_params *read = tg_params_new(f.run, TG_F32);
     tg_gpt_open_config open = tg_gpt_open_config_default();
     open.heads = 2;
-    tg_gpt *opened = tg_gpt_open(read, ".", &open);
+    tg_gpt *opened = tg_gpt_open(read, folder, &open);
     assert_string_equal(tg_params_error(read)->text, "");
     tg_evaluation_begin(f.tape);
     found = tg_gpt_forward(f.tape, opened, f.ids, NULL);
@@ -394,8 +394,6 @@ static void test_lora_in_files(void **state)
     }
     tg_gpt_free(opened);
     tg_params_free(read);
-    remove("model.safetensors");
-    remove("config.json");
     end(&f);
     end(&g);
 }
@@ -592,5 +590,5 @@ int main(void)
         cmocka_unit_test(test_bad_lora),
         cmocka_unit_test(test_lora_of_several_patterns),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, folder_begin, folder_end);
 }
