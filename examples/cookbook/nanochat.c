@@ -164,6 +164,10 @@ int main(int argc, char **argv)
     int64_t trained = tokens.count * 9 / 10;
     if (tokens.count - trained <= T) {
         complain("%s has %lld tokens; at least %d are needed", o.text, (long long)tokens.count, 10 * T + 10);
+        tg_tokens_free(&tokens);
+        tg_tokenizer_free(tokenizer);
+        tg_text_free(text);
+        recipe_end(&r);
         return 1;
     }
 

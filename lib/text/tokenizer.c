@@ -126,7 +126,9 @@ bool tg_tokenizer_use_pattern(tg_tokenizer *z, const char *pattern, const char *
     }
     tg_text_add(&json, "\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":");
     tg_text_add(&json, pattern ? "false}]}" : "true}");
-    tg_text_add_bytes(&kept, json.bytes, json.length);
+    if (!json.failed) {
+        tg_text_add_bytes(&kept, json.bytes, json.length);
+    }
     z->settings[TG_PRE_TOKENIZERS] = kept.bytes;
     tg_json j = {.call = call, .path = "pattern", .text = json.bytes, .length = json.length, .error = &problem};
     bool is_good = (!json.failed && !kept.failed) ||
