@@ -139,7 +139,6 @@ CALL(softmax_first, tg_softmax(t, x[0], 0))
 CALL(log_softmax_last, tg_log_softmax(t, x[0], -1))
 CALL(log_softmax_first, tg_log_softmax(t, x[0], 0))
 CALL(layer_norm, tg_layer_norm(t, x[0], x[1], x[2], 1e-5))
-CALL(batch_norm, tg_batch_norm(t, x[0], NULL, NULL, x[1], x[2], 0.1, 1e-5))
 CALL(rms_norm, tg_rms_norm(t, x[0], x[1], 1e-5))
 CALL(rms_norm_same, tg_rms_norm(t, x[0], x[0], 1e-5))
 CALL(dropout, tg_dropout(t, x[0], 0.3))
@@ -560,7 +559,6 @@ const test_row samples[] = {
      .shapes = {"2,3", "7", "2,2,3", "1,2", "0,3"}},
     {"tg_log_softmax", "first", .call = call_log_softmax_first, .inputs = {REAL},
      .shapes = {"3,2", "7", "2,2,3", "2,1", "3,0"}},
-    {"tg_batch_norm", "", .call = call_batch_norm, .inputs = {REAL, REAL, REAL}, .shapes = {"3,2,3 2 2"}},
     {"tg_rms_norm", "", .call = call_rms_norm, .inputs = {REAL, REAL},
      .shapes = {"2,3 3", "2,2,4 4", "2,19 19", "3,1 1"}},
     {"tg_rms_norm", "x x", .call = call_rms_norm_same, .inputs = {REAL}, .shapes = {"4", "3"}},
