@@ -226,6 +226,7 @@ def check_damages(out):
 
 def main():
     if not COURSE:
+        print("skipped: needs the course's data (tests/run --cs336 DIR)")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as out:
         problems = check_tests(out) + check_reference(out) + check_damages(out)
