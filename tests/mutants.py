@@ -6,6 +6,9 @@ import re
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
+# A loop over a formula (lib/ops/elementwise/elementwise_real.h) counts as a function that returns it.
+LOOP = re.compile(r'(TG_LOOP\((\w+), )(.*)(\);.*)')
+
 # Functions of gradients that the names do not show: they serve forward as well, or backward in another file.
 SHARED = {'apply_mask', 'scatter_add', 'run_chunk', 'count_below', 'tg_frequency_scales', 'is_larger', 'tg_sort_ids', 'tg_rows_of_ids'}
 
@@ -19,10 +22,13 @@ class Function:
 
 
 def functions_of(lines):
-    """Functions as the formatter lays them out: '{' and '}' alone in column 0."""
+    """Functions as the formatter lays them out: '{' and '}' alone in column 0; and loops over a formula."""
     found, start = [], None
     for i, line in enumerate(lines):
-        if line == '{':
+        loop = LOOP.fullmatch(line)
+        if loop:
+            found.append(Function(loop.group(2), True, i, i + 1, loop.group(3)))
+        elif line == '{':
             start = i
         elif line == '}' and start is not None:
             head = start
@@ -107,6 +113,11 @@ def operand_end(text, at):
 
 def mutants_of_statement(text, loops, returns_number):
     """Yields (rule, mutated text). `loops`: variable -> (first, end) of the loops around."""
+    formula = LOOP.fullmatch(text)
+    if formula:
+        for rule, mutated in mutants_of_statement('return %s;' % formula.group(3), loops, returns_number):
+            yield rule, formula.group(1) + mutated[len('return '):-1] + formula.group(4)
+        return
     code = re.sub(r'/\*.*?\*/', lambda m: ' ' * len(m.group()), text, flags=re.S)
     def put(a, b, new):
         return text[:a] + new + text[b:]

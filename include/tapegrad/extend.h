@@ -41,9 +41,7 @@ TG_API bool tg_error_copy(tg_error *error, const tg_error *from);
  *
  * A mark is the address of a string, the name of the config's default function. Each config has a string of its own, so
  * one comparison identifies the config, and the message can name the function. (If 0 meant the default, nobody could
- * set a 0; initializer macros do not compile in C++.)
- *
- *     static const char mark[] = "my_config_default";
+ * set a 0; initializer macros do not compile in C++.) TG_CONFIG defines both.
  */
 static inline bool tg_config_check(const char *call, const void *config, const char *mark, tg_error *error)
 {
@@ -51,6 +49,18 @@ static inline bool tg_config_check(const char *call, const void *config, const c
            tg_error_set(error, TG_ERROR_VALUE, "%s: the config does not come from %s(); call it, then set fields", call,
                         mark);
 }
+
+/* Defines the default function of a config, which returns these fields, and its mark, a static string:
+ *
+ *     TG_CONFIG(my_config, my_config_default, mark, .mark = mark, .rate = 0.1);
+ */
+#define TG_CONFIG(type, function, mark_name, ...) \
+    static const char mark_name[] = #function;    \
+    type function(void)                           \
+    {                                             \
+        return (type){__VA_ARGS__};               \
+    }                                             \
+    type function(void)
 
 /* Returns true if a list in a config and its number of elements agree: the list is NULL if and only if the number is 0.
  * Otherwise sets an error that names both fields. */

@@ -13,7 +13,7 @@
  * defined in the first pass only.
  *
  * So the formula, the kernels and the public function of an op are in one file. No formula is in a macro: macros write
- * tables, and the loops of elementwise ops.
+ * tables, and loops over a formula that they are given.
  */
 #ifndef TG_BASE_REAL_H
 #define TG_BASE_REAL_H

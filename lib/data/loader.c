@@ -24,13 +24,8 @@ typedef struct tg_stale_values {
     tg_value_guard guard;
 } tg_stale_values;
 
-static const char mark[] = "tg_loader_config_default";
-
-tg_loader_config tg_loader_config_default(void)
-{
-    return (tg_loader_config){
-        .mark = mark, .parts = 1, .pad_id = -1, .max_length = TG_NO_MAX_LENGTH, .ignored_target = -100};
-}
+TG_CONFIG(tg_loader_config, tg_loader_config_default, mark, .mark = mark, .parts = 1, .pad_id = -1,
+          .max_length = TG_NO_MAX_LENGTH, .ignored_target = -100);
 
 /* ---- constructors ---- */
 

@@ -34,7 +34,6 @@
 /* "step-00000100.safetensors" and its NUL */
 #define STEP_NAME 26
 
-static const char mark[] = "tg_checkpoint_folder_config_default";
 static const char open_call[] = "checkpoint_folder_open";
 
 struct tg_checkpoint_folder {
@@ -45,10 +44,7 @@ struct tg_checkpoint_folder {
     char path[];
 };
 
-tg_checkpoint_folder_config tg_checkpoint_folder_config_default(void)
-{
-    return (tg_checkpoint_folder_config){.mark = mark, .keep = 3};
-}
+TG_CONFIG(tg_checkpoint_folder_config, tg_checkpoint_folder_config_default, mark, .mark = mark, .keep = 3);
 
 /* ---- names ---- */
 

@@ -7,12 +7,8 @@
 #include "files/params_file.h"
 #include "params/params.h"
 
-static const char mark[] = "tg_params_load_config_default";
-
-tg_params_load_config tg_params_load_config_default(void)
-{
-    return (tg_params_load_config){.mark = mark, .strict = true, .max_header = TG_SAFETENSORS_HEADER};
-}
+TG_CONFIG(tg_params_load_config, tg_params_load_config_default, mark, .mark = mark, .strict = true,
+          .max_header = TG_SAFETENSORS_HEADER);
 
 /* ---- the report ---- */
 

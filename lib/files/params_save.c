@@ -3,12 +3,7 @@
 #include "files/params_file.h"
 #include "params/params.h"
 
-static const char mark[] = "tg_params_save_config_default";
-
-tg_params_save_config tg_params_save_config_default(void)
-{
-    return (tg_params_save_config){.mark = mark, .floats = TG_SAVE_FLOATS_KEEP};
-}
+TG_CONFIG(tg_params_save_config, tg_params_save_config_default, mark, .mark = mark, .floats = TG_SAVE_FLOATS_KEEP);
 
 bool tg_params_add_to_file(const tg_params *params, tg_safetensors_writer *writer, const char *prefix,
                            tg_save_floats floats, tg_error *error)

@@ -14,12 +14,7 @@
 
 #include <tapegrad/ops.h>
 
-static const char mark[] = "tg_grad_config_default";
-
-tg_grad_config tg_grad_config_default(void)
-{
-    return (tg_grad_config){.mark = mark};
-}
+TG_CONFIG(tg_grad_config, tg_grad_config_default, mark, .mark = mark);
 
 /* ---- checks ---- */
 

@@ -9,12 +9,7 @@
 
 #include <tapegrad/ops.h>
 
-static const char mark[] = "tg_hvp_config_default";
-
-tg_hvp_config tg_hvp_config_default(void)
-{
-    return (tg_hvp_config){.mark = mark};
-}
+TG_CONFIG(tg_hvp_config, tg_hvp_config_default, mark, .mark = mark);
 
 typedef struct hvp {
     tg_tape *tape;

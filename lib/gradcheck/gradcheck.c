@@ -13,20 +13,9 @@
 #include "base/text.h"
 #include "gradcheck/gradcheck.h"
 
-static const char mark[] = "tg_gradcheck_config_default";
-
-tg_gradcheck_config tg_gradcheck_config_default(void)
-{
-    return (tg_gradcheck_config){.mark = mark,
-                                 .name = "gradcheck",
-                                 .mode = TG_GRADCHECK_SLOW,
-                                 .dtype = TG_F64,
-                                 .eps = 1e-6,
-                                 .atol = 1e-5,
-                                 .rtol = 1e-3,
-                                 .training = true,
-                                 .projection_seed = 67280421310721};
-}
+TG_CONFIG(tg_gradcheck_config, tg_gradcheck_config_default, mark, .mark = mark, .name = "gradcheck",
+          .mode = TG_GRADCHECK_SLOW, .dtype = TG_F64, .eps = 1e-6, .atol = 1e-5, .rtol = 1e-3, .training = true,
+          .projection_seed = 67280421310721);
 
 double *tg_check_numbers(int64_t rows, int64_t columns)
 {

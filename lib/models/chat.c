@@ -5,12 +5,9 @@
 #include <tapegrad/gpt.h>
 
 static const char call[] = "gpt_chat";
-static const char mark[] = "tg_gpt_chat_config_default";
 
-tg_gpt_chat_config tg_gpt_chat_config_default(void)
-{
-    return (tg_gpt_chat_config){.mark = mark, .format = TG_GPT_CHAT_CHATML, .begins_answer = true, .thinks = true};
-}
+TG_CONFIG(tg_gpt_chat_config, tg_gpt_chat_config_default, mark, .mark = mark, .format = TG_GPT_CHAT_CHATML,
+          .begins_answer = true, .thinks = true);
 
 typedef enum role { SYSTEM, USER, ASSISTANT, ROLES } role;
 

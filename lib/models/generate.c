@@ -30,13 +30,8 @@
 #include "base/random.h"
 #include "tape/tape.h"
 
-static const char mark[] = "tg_generate_config_default";
-
-tg_generate_config tg_generate_config_default(void)
-{
-    return (tg_generate_config){
-        .mark = mark, .max_new_tokens = 50, .sample = tg_sample_config_default(), .use_cache = true};
-}
+TG_CONFIG(tg_generate_config, tg_generate_config_default, mark, .mark = mark, .max_new_tokens = 50,
+          .sample = tg_sample_config_default(), .use_cache = true);
 
 /* One of the texts that are generated together. */
 typedef struct text {

@@ -203,12 +203,7 @@ bool tg_gpt_extend_context(tg_gpt *model, int64_t context)
 
 /* ---- forward ---- */
 
-static const char forward_mark[] = "tg_gpt_forward_config_default";
-
-tg_gpt_forward_config tg_gpt_forward_config_default(void)
-{
-    return (tg_gpt_forward_config){.mark = forward_mark};
-}
+TG_CONFIG(tg_gpt_forward_config, tg_gpt_forward_config_default, forward_mark, .mark = forward_mark);
 
 tg_kv_cache *tg_gpt_make_cache(const tg_gpt *model, int64_t batch, int64_t positions, tg_error *error)
 {

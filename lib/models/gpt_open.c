@@ -12,12 +12,8 @@
 #include "params/params.h"
 #include "system/system.h"
 
-static const char mark[] = "tg_gpt_open_config_default";
-
-tg_gpt_open_config tg_gpt_open_config_default(void)
-{
-    return (tg_gpt_open_config){.mark = mark, .names = TG_GPT_NAMES_TRANSFORMERS, .heads = TG_HEADS_OF_FILE};
-}
+TG_CONFIG(tg_gpt_open_config, tg_gpt_open_config_default, mark, .mark = mark, .names = TG_GPT_NAMES_TRANSFORMERS,
+          .heads = TG_HEADS_OF_FILE);
 
 typedef struct source {
     const char *call;

@@ -7,12 +7,9 @@
 #include "tensor/tensor.h"
 
 static const char call[] = "gpt_save";
-static const char mark[] = "tg_gpt_save_config_default";
 
-tg_gpt_save_config tg_gpt_save_config_default(void)
-{
-    return (tg_gpt_save_config){.mark = mark, .floats = TG_SAVE_FLOATS_KEEP, .end_token = -1};
-}
+TG_CONFIG(tg_gpt_save_config, tg_gpt_save_config_default, mark, .mark = mark, .floats = TG_SAVE_FLOATS_KEEP,
+          .end_token = -1);
 
 /* Returns the dtype of the weights, as in torch. */
 static const char *dtype_name(const tg_gpt *model, tg_save_floats floats)

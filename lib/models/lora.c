@@ -12,12 +12,7 @@
 #include "base/text.h"
 #include "tensor/tensor.h"
 
-static const char mark[] = "tg_lora_config_default";
-
-tg_lora_config tg_lora_config_default(void)
-{
-    return (tg_lora_config){.mark = mark};
-}
+TG_CONFIG(tg_lora_config, tg_lora_config_default, mark, .mark = mark);
 
 bool tg_lora_check_config(tg_params *params, const char *call, const tg_lora_config *given, tg_lora_config *config)
 {

@@ -91,12 +91,7 @@ void tg_mpi_add(tg_dtype dtype, void *sum, const void *more, int64_t count)
 
 /* ---- ranks ---- */
 
-static const char mark[] = "tg_mpi_config_default";
-
-tg_mpi_config tg_mpi_config_default(void)
-{
-    return (tg_mpi_config){.mark = mark, .bucket_bytes = (int64_t)4 << 20};
-}
+TG_CONFIG(tg_mpi_config, tg_mpi_config_default, mark, .mark = mark, .bucket_bytes = (int64_t)4 << 20);
 
 /* Checks that the ranks of a communicator can send messages, so that they can agree on all else. */
 static bool check_communicator(const char *call, MPI_Comm communicator, tg_error *error)

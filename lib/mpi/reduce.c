@@ -17,12 +17,8 @@
 #include "mpi/samples.h"
 
 static const char call[] = "mpi_reduce";
-static const char mark[] = "tg_mpi_reduce_config_default";
 
-tg_mpi_reduce_config tg_mpi_reduce_config_default(void)
-{
-    return (tg_mpi_reduce_config){.mark = mark, .share = TG_MPI_EQUAL_SHARE};
-}
+TG_CONFIG(tg_mpi_reduce_config, tg_mpi_reduce_config_default, mark, .mark = mark, .share = TG_MPI_EQUAL_SHARE);
 
 tg_mpi_reduce_config tg_mpi_read_reduce_config(const tg_mpi_reduce_config *given, tg_error *local)
 {

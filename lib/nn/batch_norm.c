@@ -116,13 +116,8 @@ tg_tensor *tg_batch_norm(tg_tape *t, tg_tensor *x, tg_tensor *running_mean, tg_t
 
 /* ---- the module ---- */
 
-static const char mark[] = "tg_nn_batch_norm_config_default";
-
-tg_nn_batch_norm_config tg_nn_batch_norm_config_default(void)
-{
-    return (tg_nn_batch_norm_config){
-        .mark = mark, .eps = 1e-5, .momentum = 0.1, .affine = true, .track_running_stats = true};
-}
+TG_CONFIG(tg_nn_batch_norm_config, tg_nn_batch_norm_config_default, mark, .mark = mark, .eps = 1e-5, .momentum = 0.1,
+          .affine = true, .track_running_stats = true);
 
 /* Adds the buffer "<name>.<part>". */
 static tg_tensor *add_statistics(tg_params *params, const char *name, const char *part, tg_shape shape, double value)

@@ -5,12 +5,8 @@
 
 #include "nn/module.h"
 
-static const char mark[] = "tg_nn_conv1d_config_default";
-
-tg_nn_conv1d_config tg_nn_conv1d_config_default(void)
-{
-    return (tg_nn_conv1d_config){.mark = mark, .conv = tg_conv1d_config_default(), .bias = true};
-}
+TG_CONFIG(tg_nn_conv1d_config, tg_nn_conv1d_config_default, mark, .mark = mark, .conv = tg_conv1d_config_default(),
+          .bias = true);
 
 tg_nn_conv1d tg_nn_conv1d_make(tg_params *params, const char *name, int64_t in, int64_t out, int64_t kernel,
                                const tg_nn_conv1d_config *given)

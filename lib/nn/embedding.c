@@ -84,12 +84,8 @@ tg_tensor *tg_make_table(tg_params *params, const char *call, const char *name, 
 
 /* ---- the module ---- */
 
-static const char mark[] = "tg_nn_embedding_config_default";
-
-tg_nn_embedding_config tg_nn_embedding_config_default(void)
-{
-    return (tg_nn_embedding_config){.mark = mark, .padding_index = TG_NO_PADDING, .std = 1, .norm_type = 2};
-}
+TG_CONFIG(tg_nn_embedding_config, tg_nn_embedding_config_default, mark, .mark = mark, .padding_index = TG_NO_PADDING,
+          .std = 1, .norm_type = 2);
 
 tg_nn_embedding tg_nn_embedding_make(tg_params *params, const char *name, int64_t rows, int64_t width,
                                      const tg_nn_embedding_config *given)

@@ -3,13 +3,9 @@
 #include "nn/embedding.h"
 
 static const char call[] = "nn_embedding_bag_make";
-static const char mark[] = "tg_nn_embedding_bag_config_default";
 
-tg_nn_embedding_bag_config tg_nn_embedding_bag_config_default(void)
-{
-    return (tg_nn_embedding_bag_config){
-        .mark = mark, .mode = TG_BAG_MEAN, .padding_index = TG_NO_PADDING, .std = 1, .norm_type = 2};
-}
+TG_CONFIG(tg_nn_embedding_bag_config, tg_nn_embedding_bag_config_default, mark, .mark = mark, .mode = TG_BAG_MEAN,
+          .padding_index = TG_NO_PADDING, .std = 1, .norm_type = 2);
 
 tg_nn_embedding_bag tg_nn_embedding_bag_make(tg_params *params, const char *name, int64_t rows, int64_t width,
                                              const tg_nn_embedding_bag_config *given)

@@ -7,12 +7,7 @@
 #include "nn/module.h"
 #include "tape/tape.h"
 
-static const char mark[] = "tg_nn_feed_forward_config_default";
-
-tg_nn_feed_forward_config tg_nn_feed_forward_config_default(void)
-{
-    return (tg_nn_feed_forward_config){.mark = mark, .bias = TG_BIAS_OF_KIND};
-}
+TG_CONFIG(tg_nn_feed_forward_config, tg_nn_feed_forward_config_default, mark, .mark = mark, .bias = TG_BIAS_OF_KIND);
 
 tg_nn_feed_forward tg_nn_feed_forward_make(tg_params *params, const char *name, int64_t width, int64_t hidden,
                                            tg_feed_forward_kind kind, const tg_nn_feed_forward_config *config)

@@ -17,12 +17,7 @@
 #include "base/alloc.h"
 #include "tape/tape.h"
 
-static const char mark[] = "tg_kv_cache_config_default";
-
-tg_kv_cache_config tg_kv_cache_config_default(void)
-{
-    return (tg_kv_cache_config){.mark = mark};
-}
+TG_CONFIG(tg_kv_cache_config, tg_kv_cache_config_default, mark, .mark = mark);
 
 static bool check_cache_sizes(tg_dtype dtype, int64_t layers, int64_t batch, int64_t heads, int64_t context,
                               int64_t width, const tg_kv_cache_config *config, tg_error *error)

@@ -15,24 +15,12 @@
 #include "nn/positions/positions.h"
 #include "tape/tape.h"
 
-static const char mark[] = "tg_nn_multihead_attention_config_default";
-static const char forward_mark[] = "tg_nn_multihead_attention_forward_config_default";
+TG_CONFIG(tg_nn_multihead_attention_config, tg_nn_multihead_attention_config_default, mark, .mark = mark,
+          .layout = TG_ATTENTION_IN_PROJ, .bias = true, .out_bias = true, .query_key_eps = 1e-6,
+          .scale = TG_SCALE_OF_WIDTH, .path = TG_ATTENTION_FUSED);
 
-tg_nn_multihead_attention_config tg_nn_multihead_attention_config_default(void)
-{
-    return (tg_nn_multihead_attention_config){.mark = mark,
-                                              .layout = TG_ATTENTION_IN_PROJ,
-                                              .bias = true,
-                                              .out_bias = true,
-                                              .query_key_eps = 1e-6,
-                                              .scale = TG_SCALE_OF_WIDTH,
-                                              .path = TG_ATTENTION_FUSED};
-}
-
-tg_nn_multihead_attention_forward_config tg_nn_multihead_attention_forward_config_default(void)
-{
-    return (tg_nn_multihead_attention_forward_config){.mark = forward_mark};
-}
+TG_CONFIG(tg_nn_multihead_attention_forward_config, tg_nn_multihead_attention_forward_config_default, forward_mark,
+          .mark = forward_mark);
 
 /* ---- make ---- */
 

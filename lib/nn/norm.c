@@ -4,18 +4,9 @@
 #include "nn/module.h"
 #include "tape/tape.h"
 
-static const char layer_mark[] = "tg_nn_layer_norm_config_default";
-static const char rms_mark[] = "tg_nn_rms_norm_config_default";
+TG_CONFIG(tg_nn_layer_norm_config, tg_nn_layer_norm_config_default, layer_mark, .mark = layer_mark, .eps = 1e-5);
 
-tg_nn_layer_norm_config tg_nn_layer_norm_config_default(void)
-{
-    return (tg_nn_layer_norm_config){.mark = layer_mark, .eps = 1e-5};
-}
-
-tg_nn_rms_norm_config tg_nn_rms_norm_config_default(void)
-{
-    return (tg_nn_rms_norm_config){.mark = rms_mark, .eps = TG_EPS_OF_DTYPE};
-}
+TG_CONFIG(tg_nn_rms_norm_config, tg_nn_rms_norm_config_default, rms_mark, .mark = rms_mark, .eps = TG_EPS_OF_DTYPE);
 
 /* Makes a norm of a kind and an eps. A name that is NULL adds no parameter. */
 static tg_nn_norm make_norm_of(tg_params *params, const char *call, const char *name, int64_t width, tg_norm_kind kind,

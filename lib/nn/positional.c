@@ -56,20 +56,9 @@ bool tg_position_from_name(const char *name, tg_position *kind, tg_error *error)
 
 /* ---- the module ---- */
 
-static const char mark[] = "tg_nn_positional_config_default";
-
-tg_nn_positional_config tg_nn_positional_config_default(void)
-{
-    return (tg_nn_positional_config){.mark = mark,
-                                     .buckets = 32,
-                                     .max_distance = 128,
-                                     .clip = 16,
-                                     .rotary = tg_rotary_config_default(),
-                                     .content_to_position = true,
-                                     .position_to_content = true,
-                                     .position_buckets = -1,
-                                     .max_relative_positions = -1};
-}
+TG_CONFIG(tg_nn_positional_config, tg_nn_positional_config_default, mark, .mark = mark, .buckets = 32,
+          .max_distance = 128, .clip = 16, .rotary = tg_rotary_config_default(), .content_to_position = true,
+          .position_to_content = true, .position_buckets = -1, .max_relative_positions = -1);
 
 static bool check_positional(tg_params *params, const char *name, int64_t context, const tg_nn_positional *made)
 {

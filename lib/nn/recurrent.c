@@ -17,18 +17,9 @@
 #include "tape/tape.h"
 #include "tensor/tensor.h"
 
-static const char mark[] = "tg_nn_recurrent_config_default";
-static const char forward_mark[] = "tg_nn_recurrent_forward_config_default";
+TG_CONFIG(tg_nn_recurrent_config, tg_nn_recurrent_config_default, mark, .mark = mark, .layers = 1, .bias = true);
 
-tg_nn_recurrent_config tg_nn_recurrent_config_default(void)
-{
-    return (tg_nn_recurrent_config){.mark = mark, .layers = 1, .bias = true};
-}
-
-tg_nn_recurrent_forward_config tg_nn_recurrent_forward_config_default(void)
-{
-    return (tg_nn_recurrent_forward_config){.mark = forward_mark};
-}
+TG_CONFIG(tg_nn_recurrent_forward_config, tg_nn_recurrent_forward_config_default, forward_mark, .mark = forward_mark);
 
 /* ---- parameters ---- */
 

@@ -11,19 +11,11 @@
 #include "nn/module.h"
 #include "tape/tape.h"
 
-static const char mark[] = "tg_nn_transformer_layer_config_default";
-static const char decoder_mark[] = "tg_nn_transformer_decoder_layer_forward_config_default";
+TG_CONFIG(tg_nn_transformer_layer_config, tg_nn_transformer_layer_config_default, mark, .mark = mark, .hidden = 2048,
+          .dropout = 0.1, .eps = 1e-5, .path = TG_ATTENTION_FUSED);
 
-tg_nn_transformer_layer_config tg_nn_transformer_layer_config_default(void)
-{
-    return (tg_nn_transformer_layer_config){
-        .mark = mark, .hidden = 2048, .dropout = 0.1, .eps = 1e-5, .path = TG_ATTENTION_FUSED};
-}
-
-tg_nn_transformer_decoder_layer_forward_config tg_nn_transformer_decoder_layer_forward_config_default(void)
-{
-    return (tg_nn_transformer_decoder_layer_forward_config){.mark = decoder_mark};
-}
+TG_CONFIG(tg_nn_transformer_decoder_layer_forward_config, tg_nn_transformer_decoder_layer_forward_config_default,
+          decoder_mark, .mark = decoder_mark);
 
 /* ---- make ---- */
 

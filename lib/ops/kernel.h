@@ -12,11 +12,17 @@
 #include "tape/tape.h"
 #include "tensor/walk.h"
 
-/* Declares a kernel for both dtypes at each level: TG_DECLARE_KERNEL(tg_embedding_forward); TG_DECLARE_WIDE_KERNEL
- * declares one of a file that AVX-512 has in f32, too (base/level.h). */
+/* Declares a kernel, or the two of an op, for both dtypes at each level: TG_DECLARE_KERNELS(tg_embedding_forward,
+ * tg_embedding_backward); TG_DECLARE_WIDE_KERNELS declares those of a file that AVX-512 has in f32, too (base/level.h).
+ */
 typedef void tg_kernel(const tg_op_call *call);
 #define TG_DECLARE_KERNEL(name) tg_kernel TG_EACH_LEVEL(avx2, name##_f32), TG_EACH_LEVEL(avx2, name##_f64)
-#define TG_DECLARE_WIDE_KERNEL(name) tg_kernel TG_EACH_LEVEL(avx512, name##_f32), TG_EACH_LEVEL(avx2, name##_f64)
+#define TG_DECLARE_KERNELS(f, b)                                                                        \
+    tg_kernel TG_EACH_LEVEL(avx2, f##_f32), TG_EACH_LEVEL(avx2, f##_f64), TG_EACH_LEVEL(avx2, b##_f32), \
+        TG_EACH_LEVEL(avx2, b##_f64)
+#define TG_DECLARE_WIDE_KERNELS(f, b)                                                                       \
+    tg_kernel TG_EACH_LEVEL(avx512, f##_f32), TG_EACH_LEVEL(avx2, f##_f64), TG_EACH_LEVEL(avx512, b##_f32), \
+        TG_EACH_LEVEL(avx2, b##_f64)
 
 /* Initializes the kernels of a tg_op: TG_KERNELS(tg_embedding_forward, tg_embedding_backward), with TG_NO_KERNEL for
  * one that does not exist; TG_WIDE_KERNELS those of a file that AVX-512 has, too. */

@@ -99,12 +99,7 @@ static const tg_optim_method by_rows_method = {
     .initial = initial,
 };
 
-static const char mark[] = "tg_adagrad_config_default";
-
-tg_adagrad_config tg_adagrad_config_default(void)
-{
-    return (tg_adagrad_config){.mark = mark, .lr = 1e-2, .eps = 1e-10};
-}
+TG_CONFIG(tg_adagrad_config, tg_adagrad_config_default, mark, .mark = mark, .lr = 1e-2, .eps = 1e-10);
 
 tg_optim *tg_adagrad_new(tg_params *params, const tg_adagrad_config *given)
 {

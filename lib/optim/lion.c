@@ -35,12 +35,7 @@ static const tg_optim_method lion_method = {
     TG_UPDATES(tg_lion_update),
 };
 
-static const char mark[] = "tg_lion_config_default";
-
-tg_lion_config tg_lion_config_default(void)
-{
-    return (tg_lion_config){.mark = mark, .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99};
-}
+TG_CONFIG(tg_lion_config, tg_lion_config_default, mark, .mark = mark, .lr = 1e-4, .beta1 = 0.9, .beta2 = 0.99);
 
 tg_optim *tg_lion_new(tg_params *params, const tg_lion_config *given)
 {

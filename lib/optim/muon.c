@@ -159,19 +159,8 @@ static const tg_optim_method muon_method = {
     TG_UPDATES(tg_muon_update),
 };
 
-static const char mark[] = "tg_muon_config_default";
-
-tg_muon_config tg_muon_config_default(void)
-{
-    return (tg_muon_config){.mark = mark,
-                            .lr = 1e-3,
-                            .weight_decay = 0.1,
-                            .momentum = 0.95,
-                            .nesterov = true,
-                            .coefficients = {3.4445, -4.7750, 2.0315},
-                            .eps = 1e-7,
-                            .iterations = 5};
-}
+TG_CONFIG(tg_muon_config, tg_muon_config_default, mark, .mark = mark, .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.95,
+          .nesterov = true, .coefficients = {3.4445, -4.7750, 2.0315}, .eps = 1e-7, .iterations = 5);
 
 static bool check_config(tg_params *params, const tg_muon_config *config)
 {

@@ -49,12 +49,7 @@ static const tg_optim_method rmsprop_method = {
     TG_UPDATES(tg_rmsprop_update),
 };
 
-static const char mark[] = "tg_rmsprop_config_default";
-
-tg_rmsprop_config tg_rmsprop_config_default(void)
-{
-    return (tg_rmsprop_config){.mark = mark, .lr = 1e-2, .alpha = 0.99, .eps = 1e-8};
-}
+TG_CONFIG(tg_rmsprop_config, tg_rmsprop_config_default, mark, .mark = mark, .lr = 1e-2, .alpha = 0.99, .eps = 1e-8);
 
 tg_optim *tg_rmsprop_new(tg_params *params, const tg_rmsprop_config *given)
 {

@@ -20,18 +20,9 @@
 #include "optim/optim.h"
 
 static const char call[] = "schedule_lr";
-static const char mark[] = "tg_schedule_config_default";
 
-tg_schedule_config tg_schedule_config_default(void)
-{
-    return (tg_schedule_config){.mark = mark,
-                                .kind = TG_SCHEDULE_CONSTANT,
-                                .lr = 1e-3,
-                                .step_size = 1,
-                                .gamma = 0.1,
-                                .power = 1,
-                                .warmup_part = 0.3};
-}
+TG_CONFIG(tg_schedule_config, tg_schedule_config_default, mark, .mark = mark, .kind = TG_SCHEDULE_CONSTANT, .lr = 1e-3,
+          .step_size = 1, .gamma = 0.1, .power = 1, .warmup_part = 0.3);
 
 static bool check_total(const tg_schedule_config *c, tg_error *error)
 {

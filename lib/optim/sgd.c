@@ -57,12 +57,7 @@ static const tg_optim_method sgd_method = {
     TG_UPDATES(tg_sgd_update),
 };
 
-static const char mark[] = "tg_sgd_config_default";
-
-tg_sgd_config tg_sgd_config_default(void)
-{
-    return (tg_sgd_config){.mark = mark, .lr = 1e-3};
-}
+TG_CONFIG(tg_sgd_config, tg_sgd_config_default, mark, .mark = mark, .lr = 1e-3);
 
 tg_optim *tg_sgd_new(tg_params *params, const tg_sgd_config *given)
 {

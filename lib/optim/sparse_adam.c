@@ -45,12 +45,8 @@ static const tg_optim_method sparse_adam_method = {
     .unlisted = TG_UNLISTED_SKIP,
 };
 
-static const char mark[] = "tg_sparse_adam_config_default";
-
-tg_sparse_adam_config tg_sparse_adam_config_default(void)
-{
-    return (tg_sparse_adam_config){.mark = mark, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-}
+TG_CONFIG(tg_sparse_adam_config, tg_sparse_adam_config_default, mark, .mark = mark, .lr = 1e-3, .beta1 = 0.9,
+          .beta2 = 0.999, .eps = 1e-8);
 
 tg_optim *tg_sparse_adam_new(tg_params *params, const tg_sparse_adam_config *given)
 {

@@ -31,7 +31,6 @@ static const char new_call[] = "row_file_new";
 static const char open_call[] = "row_file_open";
 static const char lookup_call[] = "row_file_lookup";
 static const char step_call[] = "row_file_step";
-static const char mark[] = "tg_row_file_config_default";
 
 TG_DECLARE_UPDATE(tg_adagrad_update_rows);
 
@@ -62,10 +61,7 @@ struct tg_row_file {
 
 /* ---- a new file ---- */
 
-tg_row_file_config tg_row_file_config_default(void)
-{
-    return (tg_row_file_config){.mark = mark, .std = 1, .eps = 1e-8};
-}
+TG_CONFIG(tg_row_file_config, tg_row_file_config_default, mark, .mark = mark, .std = 1, .eps = 1e-8);
 
 static bool check_sizes(const char *call, int64_t rows, int64_t width, tg_error *error)
 {

@@ -204,12 +204,7 @@ static void run(tg_pass *pass, const tg_backward_config *config)
 
 /* ---- public ---- */
 
-static const char mark[] = "tg_backward_config_default";
-
-tg_backward_config tg_backward_config_default(void)
-{
-    return (tg_backward_config){.mark = mark};
-}
+TG_CONFIG(tg_backward_config, tg_backward_config_default, mark, .mark = mark);
 
 static bool check_result(tg_tape *t, const tg_tensor *y, const tg_tensor *gradient)
 {

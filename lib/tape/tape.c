@@ -16,12 +16,7 @@
 #include "tensor/getter.h"
 #include "tensor/gradient.h"
 
-static const char mark[] = "tg_tape_config_default";
-
-tg_tape_config tg_tape_config_default(void)
-{
-    return (tg_tape_config){.mark = mark, .recycle = true, .max_backwards = 1000};
-}
+TG_CONFIG(tg_tape_config, tg_tape_config_default, mark, .mark = mark, .recycle = true, .max_backwards = 1000);
 
 static bool check_config(const tg_tape_config *given, tg_error *error)
 {

@@ -236,12 +236,8 @@ static void put_tensor(printer *p)
 
 /* ---- public -------------------------------------------------------------------------------------------------- */
 
-static const char mark[] = "tg_tensor_print_config_default";
-
-tg_tensor_print_config tg_tensor_print_config_default(void)
-{
-    return (tg_tensor_print_config){.mark = mark, .precision = 4, .threshold = 1000, .edge_items = 3, .line_width = 80};
-}
+TG_CONFIG(tg_tensor_print_config, tg_tensor_print_config_default, mark, .mark = mark, .precision = 4, .threshold = 1000,
+          .edge_items = 3, .line_width = 80);
 
 void tg_tensor_format(tg_text_buffer *text, const tg_tensor *x, const tg_tensor_print_config *config)
 {

@@ -4,13 +4,10 @@
 #include <tapegrad/op.h>
 #include "text/pieces.h"
 
-static const char mark[] = "tg_tokenizer_encode_files_config_default";
 static const char call[] = "tokenizer_encode_files";
 
-tg_tokenizer_encode_files_config tg_tokenizer_encode_files_config_default(void)
-{
-    return (tg_tokenizer_encode_files_config){.mark = mark, .end_token = -1};
-}
+TG_CONFIG(tg_tokenizer_encode_files_config, tg_tokenizer_encode_files_config_default, mark, .mark = mark,
+          .end_token = -1);
 
 /* A piece that one thread encodes. */
 typedef struct encoding {

@@ -155,12 +155,7 @@ static bool finish(const tg_tokenizer *z, const tg_tokenizer_encode_config *o, p
 
 /* ---- calls ---- */
 
-static const char mark[] = "tg_tokenizer_encode_config_default";
-
-tg_tokenizer_encode_config tg_tokenizer_encode_config_default(void)
-{
-    return (tg_tokenizer_encode_config){.mark = mark, .pad = -1};
-}
+TG_CONFIG(tg_tokenizer_encode_config, tg_tokenizer_encode_config_default, mark, .mark = mark, .pad = -1);
 
 /* Encodes into the tokenizer's encoder. */
 static bool encode(tg_tokenizer *z, const char *call, const char *text, size_t length, bool special, bool has_places,

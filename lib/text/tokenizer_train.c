@@ -9,12 +9,7 @@
 #include <tapegrad/extend.h>
 #include "text/merges.h"
 
-static const char mark[] = "tg_tokenizer_train_files_config_default";
-
-tg_tokenizer_train_files_config tg_tokenizer_train_files_config_default(void)
-{
-    return (tg_tokenizer_train_files_config){.mark = mark, .min_count = 2};
-}
+TG_CONFIG(tg_tokenizer_train_files_config, tg_tokenizer_train_files_config_default, mark, .mark = mark, .min_count = 2);
 
 /* A training, and what its progress function is told. */
 typedef struct training {

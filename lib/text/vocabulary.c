@@ -108,12 +108,7 @@ bool tg_vocabulary_merge(tg_vocabulary *v, const char *left, size_t left_length,
 
 /* ---- opening ---- */
 
-static const char mark[] = "tg_tokenizer_open_config_default";
-
-tg_tokenizer_open_config tg_tokenizer_open_config_default(void)
-{
-    return (tg_tokenizer_open_config){.mark = mark};
-}
+TG_CONFIG(tg_tokenizer_open_config, tg_tokenizer_open_config_default, mark, .mark = mark);
 
 /* Returns the text of a file, which ends with a NUL, or NULL with the error set. */
 static char *read_file(const char *path, size_t *length, tg_error *error)

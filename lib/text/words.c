@@ -10,12 +10,8 @@
 
 #include <tapegrad/extend.h>
 
-static const char mark[] = "tg_words_config_default";
-
-tg_words_config tg_words_config_default(void)
-{
-    return (tg_words_config){.mark = mark, .unknown = "<|unk|>", .min_count = 1, .vocabulary = INT32_MAX};
-}
+TG_CONFIG(tg_words_config, tg_words_config_default, mark, .mark = mark, .unknown = "<|unk|>", .min_count = 1,
+          .vocabulary = INT32_MAX);
 
 bool tg_words_check_config(const char *call, const tg_words_config *given, tg_words_config *config, tg_error *error)
 {

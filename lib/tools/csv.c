@@ -12,12 +12,8 @@
 #include <tapegrad/extend.h>
 
 static const char call[] = "csv_open";
-static const char mark[] = "tg_csv_config_default";
 
-tg_csv_config tg_csv_config_default(void)
-{
-    return (tg_csv_config){.mark = mark, .separator = ',', .has_header = true};
-}
+TG_CONFIG(tg_csv_config, tg_csv_config_default, mark, .mark = mark, .separator = ',', .has_header = true);
 
 /* The state of the reader: where it reads and writes, and the line and the field, both from 1. */
 typedef struct reader {

@@ -241,12 +241,7 @@ static void end_kernel(void *context, const tg_op_call *call, bool is_backward)
 
 /* ---- public ---- */
 
-static const char mark[] = "tg_graph_config_default";
-
-tg_graph_config tg_graph_config_default(void)
-{
-    return (tg_graph_config){.mark = mark, .values = 4};
-}
+TG_CONFIG(tg_graph_config, tg_graph_config_default, mark, .mark = mark, .values = 4);
 
 void tg_graph_begin(tg_graph *g, const tg_tape *tape)
 {

@@ -4,12 +4,7 @@
 
 #include <tapegrad/extend.h>
 
-static const char mark[] = "tg_metric_config_default";
-
-tg_metric_config tg_metric_config_default(void)
-{
-    return (tg_metric_config){.mark = mark, .ignore_index = -100};
-}
+TG_CONFIG(tg_metric_config, tg_metric_config_default, mark, .mark = mark, .ignore_index = -100);
 
 /* The arguments of a call, which were checked. */
 typedef struct batch {

@@ -21,8 +21,7 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_tiles.h"
 
-TG_DECLARE_KERNEL(tg_attention_forward);
-TG_DECLARE_KERNEL(tg_attention_backward);
+TG_DECLARE_KERNELS(tg_attention_forward, tg_attention_backward);
 
 /* A row of the forward pass: M and s. */
 typedef struct running_row {

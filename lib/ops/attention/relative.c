@@ -9,8 +9,7 @@
 #include "ops/attention/relative.h"
 #include "ops/kernel_real.h"
 
-TG_DECLARE_KERNEL(tg_relative_shift_forward);
-TG_DECLARE_KERNEL(tg_relative_shift_backward);
+TG_DECLARE_KERNELS(tg_relative_shift_forward, tg_relative_shift_backward);
 
 /* Rows by distance (`wide`, L values, one per query or one per matrix) and by key (`square`, S values). */
 typedef struct shift {

@@ -14,10 +14,8 @@
 #include "ops/attention/relative.h"
 #include "ops/lanes.h"
 
-TG_DECLARE_KERNEL(tg_relative_spread_forward);
-TG_DECLARE_KERNEL(tg_relative_spread_backward);
-TG_DECLARE_KERNEL(tg_relative_collect_forward);
-TG_DECLARE_KERNEL(tg_relative_collect_backward);
+TG_DECLARE_KERNELS(tg_relative_spread_forward, tg_relative_spread_backward);
+TG_DECLARE_KERNELS(tg_relative_collect_forward, tg_relative_collect_backward);
 
 /* Rows by clipped distance (`narrow`, 2 k + 1 values) and by key (`square`, S values). */
 typedef struct clipped {

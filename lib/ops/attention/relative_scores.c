@@ -14,8 +14,7 @@
 #include "ops/attention/row_blocks.h"
 #include "ops/kernel_real.h"
 
-TG_DECLARE_KERNEL(tg_relative_scores_forward);
-TG_DECLARE_KERNEL(tg_relative_scores_backward);
+TG_DECLARE_KERNELS(tg_relative_scores_forward, tg_relative_scores_backward);
 
 typedef struct scores_attributes {
     int64_t keys;

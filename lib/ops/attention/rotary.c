@@ -15,8 +15,7 @@
 #include "ops/kernel_real.h"
 #include "ops/attention/rotary.h"
 
-TG_DECLARE_KERNEL(tg_rotary_forward);
-TG_DECLARE_KERNEL(tg_rotary_backward);
+TG_DECLARE_KERNELS(tg_rotary_forward, tg_rotary_backward);
 
 typedef struct rotary_attributes {
     tg_rotary_config config;
@@ -257,20 +256,9 @@ static const tg_op rotary_op = {
     .differentiate = differentiate_rotary,
 };
 
-static const char mark[] = "tg_rotary_config_default";
-
-tg_rotary_config tg_rotary_config_default(void)
-{
-    return (tg_rotary_config){.mark = mark,
-                              .base = 10000,
-                              .pairing = TG_ROTARY_HALVES,
-                              .position_scale = 1,
-                              .ntk_factor = 1,
-                              .llama3_factor = 1,
-                              .low_frequency_factor = 1,
-                              .high_frequency_factor = 4,
-                              .original_context = 8192};
-}
+TG_CONFIG(tg_rotary_config, tg_rotary_config_default, mark, .mark = mark, .base = 10000, .pairing = TG_ROTARY_HALVES,
+          .position_scale = 1, .ntk_factor = 1, .llama3_factor = 1, .low_frequency_factor = 1,
+          .high_frequency_factor = 4, .original_context = 8192);
 
 bool tg_rotary_check(const char *call, const tg_rotary_config *c, tg_error *error)
 {

@@ -242,13 +242,8 @@ bool tg_attention_prepare(tg_tape *t, tg_tensor **queries, tg_tensor **keys, tg_
 
 /* ---- the public function ---- */
 
-static const char mark[] = "tg_scaled_dot_product_attention_config_default";
-
-tg_scaled_dot_product_attention_config tg_scaled_dot_product_attention_config_default(void)
-{
-    return (tg_scaled_dot_product_attention_config){
-        .mark = mark, .scale = TG_SCALE_OF_WIDTH, .path = TG_ATTENTION_FUSED};
-}
+TG_CONFIG(tg_scaled_dot_product_attention_config, tg_scaled_dot_product_attention_config_default, mark, .mark = mark,
+          .scale = TG_SCALE_OF_WIDTH, .path = TG_ATTENTION_FUSED);
 
 tg_tensor *tg_scaled_dot_product_attention(tg_tape *t, tg_tensor *queries, tg_tensor *keys, tg_tensor *values,
                                            const tg_scaled_dot_product_attention_config *given)

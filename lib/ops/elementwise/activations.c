@@ -71,25 +71,15 @@ static tg_tensor *apply_with(tg_tape *t, const tg_elementwise *op, tg_tensor *x,
 #endif
 
 /* y = tanh x, dx += dy (1 - y^2) */
-static inline real tanh_gradient(real y, real dy)
-{
-    return dy * (1 - y * y);
-}
-
-TG_LOOP(tanh_value_loop, real_tanh(a[i]));
-TG_LOOP(tanh_gradient_loop, tanh_gradient(y[i], dy[i]));
+TG_LOOP(tanh_value_loop, real_tanh(a));
+TG_LOOP(tanh_gradient_loop, dy * (1 - y * y));
 TG_FUNCTION_OF_ONE(tg_tanh, tg_tanh_op, tanh_value_loop, tanh_gradient_loop, .op.name = "tanh",
                    .op.differentiate = differentiate_tanh, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = 1 / (1 + e^-x), which is sigmoid_of (base/real.h); dx += dy y (1 - y) */
-static inline real sigmoid_gradient(real y, real dy)
-{
-    return normal_or_zero(dy * y * (1 - y));
-}
-
-TG_LOOP(sigmoid_value_loop, sigmoid_of(a[i]));
-TG_LOOP(sigmoid_gradient_loop, sigmoid_gradient(y[i], dy[i]));
+TG_LOOP(sigmoid_value_loop, sigmoid_of(a));
+TG_LOOP(sigmoid_gradient_loop, normal_or_zero(dy * y * (1 - y)));
 TG_FUNCTION_OF_ONE(tg_sigmoid, tg_sigmoid_op, sigmoid_value_loop, sigmoid_gradient_loop, .op.name = "sigmoid",
                    .op.differentiate = differentiate_sigmoid, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = TG_OP_ALL);
@@ -102,30 +92,15 @@ static inline real relu_value(real x)
     return x <= below ? 0 : x; /* NaN stays NaN */
 }
 
-static inline real relu_gradient(real y, real dy)
-{
-    return y <= 0 ? 0 : dy; /* dy passes at a NaN */
-}
-
-TG_LOOP(relu_value_loop, relu_value(a[i]));
-TG_LOOP(relu_gradient_loop, relu_gradient(y[i], dy[i]));
+TG_LOOP(relu_value_loop, relu_value(a));
+TG_LOOP(relu_gradient_loop, y <= 0 ? 0 : dy); /* dy passes at a NaN */
 TG_FUNCTION_OF_ONE(tg_relu, tg_relu_op, relu_value_loop, relu_gradient_loop, .op.name = "relu",
                    .op.differentiate = tg_differentiate_linear, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = x where x > 0, else slope x; dx += dy where x > 0, else slope dy */
-static inline real leaky_relu_value(real x, double slope)
-{
-    return x > 0 ? x : (real)slope * x;
-}
-
-static inline real leaky_relu_gradient(real x, real dy, double slope)
-{
-    return x > 0 ? dy : (real)slope * dy;
-}
-
-TG_LOOP(leaky_relu_value_loop, leaky_relu_value(a[i], p));
-TG_LOOP(leaky_relu_gradient_loop, leaky_relu_gradient(a[i], dy[i], p));
+TG_LOOP(leaky_relu_value_loop, a > 0 ? a : (real)p * a);
+TG_LOOP(leaky_relu_gradient_loop, a > 0 ? dy : (real)p * dy);
 TG_ELEMENTWISE(tg_leaky_relu_op, tg_elementwise_levels, leaky_relu_value_loop, leaky_relu_gradient_loop, NULL, NULL,
                .op.name = "leaky_relu", .op.differentiate = tg_differentiate_linear, .op.shape = tg_elementwise_shape,
                .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
@@ -152,11 +127,6 @@ static inline real gelu_gradient(real x, real dy)
 }
 
 /* y = Phi(x) + x phi(x), the slope of gelu, for second derivatives; dx += dy phi(x) (2 - x^2) */
-static inline real gelu_slope_value(real x)
-{
-    return gelu_gradient(x, 1);
-}
-
 static inline real gelu_slope_gradient(real x, real dy)
 {
     real density;
@@ -164,8 +134,8 @@ static inline real gelu_slope_gradient(real x, real dy)
     return normal_or_zero(dy * density * (2 - x * x));
 }
 
-TG_LOOP(gelu_slope_value_loop, gelu_slope_value(a[i]));
-TG_LOOP(gelu_slope_gradient_loop, gelu_slope_gradient(a[i], dy[i]));
+TG_LOOP(gelu_slope_value_loop, gelu_gradient(a, 1));
+TG_LOOP(gelu_slope_gradient_loop, gelu_slope_gradient(a, dy));
 
 #ifdef TG_ONCE
 static void differentiate_gelu_slope(tg_tape *t, const tg_op_call *call, tg_tensor *const *dy, tg_tensor **dx)
@@ -187,8 +157,8 @@ static void differentiate_gelu(tg_tape *t, const tg_op_call *call, tg_tensor *co
 }
 #endif
 
-TG_LOOP(gelu_value_loop, gelu_value(a[i]));
-TG_LOOP(gelu_gradient_loop, gelu_gradient(a[i], dy[i]));
+TG_LOOP(gelu_value_loop, gelu_value(a));
+TG_LOOP(gelu_gradient_loop, gelu_gradient(a, dy));
 TG_FUNCTION_OF_ONE(tg_gelu, tg_gelu_op, gelu_value_loop, gelu_gradient_loop, .op.name = "gelu",
                    .op.differentiate = differentiate_gelu, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_outputs = TG_OP_ALL);
@@ -203,11 +173,6 @@ static inline real gelu_gate(real x)
     return sigmoid_of(2 * sqrt_2_over_pi * (x + (real)0.044715 * x * x * x));
 }
 
-static inline real gelu_tanh_value(real x)
-{
-    return x * gelu_gate(x);
-}
-
 static inline real gelu_tanh_gradient(real x, real dy)
 {
     real s = gelu_gate(x);
@@ -215,43 +180,28 @@ static inline real gelu_tanh_gradient(real x, real dy)
     return normal_or_zero(dy * (s + x * s * (1 - s) * du));
 }
 
-TG_LOOP(gelu_tanh_value_loop, gelu_tanh_value(a[i]));
-TG_LOOP(gelu_tanh_gradient_loop, gelu_tanh_gradient(a[i], dy[i]));
+TG_LOOP(gelu_tanh_value_loop, a * gelu_gate(a));
+TG_LOOP(gelu_tanh_gradient_loop, gelu_tanh_gradient(a, dy));
 TG_FUNCTION_OF_ONE(tg_gelu_tanh, tg_gelu_tanh_op, gelu_tanh_value_loop, gelu_tanh_gradient_loop, .op.name = "gelu_tanh",
                    .op.differentiate = differentiate_gelu_tanh, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x s, dx += dy s (1 + x (1 - s)), s = sigmoid(x) */
-static inline real silu_value(real x)
-{
-    return x * sigmoid_of(x);
-}
-
 static inline real silu_gradient(real x, real dy)
 {
     real s = sigmoid_of(x);
     return normal_or_zero(dy * s * (1 + x * (1 - s)));
 }
 
-TG_LOOP(silu_value_loop, silu_value(a[i]));
-TG_LOOP(silu_gradient_loop, silu_gradient(a[i], dy[i]));
+TG_LOOP(silu_value_loop, a * sigmoid_of(a));
+TG_LOOP(silu_gradient_loop, silu_gradient(a, dy));
 TG_FUNCTION_OF_ONE(tg_silu, tg_silu_op, silu_value_loop, silu_gradient_loop, .op.name = "silu",
                    .op.differentiate = differentiate_silu, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x where x > 0, else alpha (e^x - 1); dx += dy alpha e^x where x <= 0, else dy. Follows Clevert et al. 2016. */
-static inline real elu_value(real x, double alpha)
-{
-    return x > 0 ? x : (real)alpha * real_expm1(x);
-}
-
-static inline real elu_gradient(real x, real dy, double alpha)
-{
-    return x <= 0 ? normal_or_zero(dy * (real)alpha * real_exp(x)) : dy; /* dy passes at a NaN */
-}
-
-TG_LOOP(elu_value_loop, elu_value(a[i], p));
-TG_LOOP(elu_gradient_loop, elu_gradient(a[i], dy[i], p));
+TG_LOOP(elu_value_loop, a > 0 ? a : (real)p * real_expm1(a));
+TG_LOOP(elu_gradient_loop, a <= 0 ? normal_or_zero(dy * (real)p * real_exp(a)) : dy); /* dy passes at a NaN */
 TG_ELEMENTWISE(tg_elu_op, tg_elementwise_levels, elu_value_loop, elu_gradient_loop, NULL, NULL, .op.name = "elu",
                .op.differentiate = differentiate_elu, .op.shape = tg_elementwise_shape, .op.input_names = {"x"},
                .op.backward_ignores_outputs = TG_OP_ALL);
@@ -291,8 +241,8 @@ static bool softplus_shape(tg_op_call *call)
 }
 #endif
 
-TG_LOOP(softplus_value_loop, softplus_value(a[i], p, q));
-TG_LOOP(softplus_gradient_loop, softplus_gradient(a[i], dy[i], p, q));
+TG_LOOP(softplus_value_loop, softplus_value(a, p, q));
+TG_LOOP(softplus_gradient_loop, softplus_gradient(a, dy, p, q));
 TG_ELEMENTWISE(tg_softplus_op, tg_elementwise_levels, softplus_value_loop, softplus_gradient_loop, NULL, NULL,
                .op.name = "softplus", .op.differentiate = differentiate_softplus, .op.shape = softplus_shape,
                .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
@@ -305,18 +255,8 @@ tg_tensor *tg_softplus(tg_tape *t, tg_tensor *x, double beta, double threshold)
 #endif
 
 /* y = -log(1 + e^-x), dx += dy sigmoid(-x) */
-static inline real log_sigmoid_value(real x)
-{
-    return (x > 0 ? 0 : x) - softplus_tail(x); /* NaN stays NaN */
-}
-
-static inline real log_sigmoid_gradient(real x, real dy)
-{
-    return normal_or_zero(dy / (1 + real_exp(x)));
-}
-
-TG_LOOP(log_sigmoid_value_loop, log_sigmoid_value(a[i]));
-TG_LOOP(log_sigmoid_gradient_loop, log_sigmoid_gradient(a[i], dy[i]));
+TG_LOOP(log_sigmoid_value_loop, (a > 0 ? 0 : a) - softplus_tail(a)); /* NaN stays NaN */
+TG_LOOP(log_sigmoid_gradient_loop, normal_or_zero(dy / (1 + real_exp(a))));
 TG_FUNCTION_OF_ONE(tg_log_sigmoid, tg_log_sigmoid_op, log_sigmoid_value_loop, log_sigmoid_gradient_loop,
                    .op.name = "log_sigmoid", .op.differentiate = differentiate_log_sigmoid,
                    .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);

@@ -112,94 +112,39 @@ static void pass_gradient(const tg_chunk *k)
 }
 
 /* y = a + b, da += dy, db += dy */
-static inline real add_value(real a, real b)
-{
-    return a + b;
-}
-
-TG_LOOP(add_value_loop, add_value(a[i], b[i]));
+TG_LOOP(add_value_loop, a + b);
 TG_FUNCTION_OF_TWO(tg_add, tg_add_op, add_value_loop, pass_gradient, pass_gradient, .op.name = "add",
                    .op.differentiate = differentiate_add, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = a - b, da += dy, db += -dy */
-static inline real sub_value(real a, real b)
-{
-    return a - b;
-}
-
-static inline real sub_gradient_b(real dy)
-{
-    return -dy;
-}
-
-TG_LOOP(sub_value_loop, sub_value(a[i], b[i]));
-TG_LOOP(sub_gradient_b_loop, sub_gradient_b(dy[i]));
+TG_LOOP(sub_value_loop, a - b);
+TG_LOOP(sub_gradient_b_loop, -dy);
 TG_FUNCTION_OF_TWO(tg_sub, tg_sub_op, sub_value_loop, pass_gradient, sub_gradient_b_loop, .op.name = "sub",
                    .op.differentiate = differentiate_sub, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = a b, da += dy b, db += dy a */
-static inline real mul_value(real a, real b)
-{
-    return a * b;
-}
-
-static inline real mul_gradient_a(real b, real dy)
-{
-    return dy * b;
-}
-
-static inline real mul_gradient_b(real a, real dy)
-{
-    return dy * a;
-}
-
-TG_LOOP(mul_value_loop, mul_value(a[i], b[i]));
-TG_LOOP(mul_gradient_a_loop, mul_gradient_a(b[i], dy[i]));
-TG_LOOP(mul_gradient_b_loop, mul_gradient_b(a[i], dy[i]));
+TG_LOOP(mul_value_loop, a * b);
+TG_LOOP(mul_gradient_a_loop, dy * b);
+TG_LOOP(mul_gradient_b_loop, dy * a);
 TG_FUNCTION_OF_TWO(tg_mul, tg_mul_op, mul_value_loop, mul_gradient_a_loop, mul_gradient_b_loop, .op.name = "mul",
                    .op.differentiate = differentiate_mul, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = a / b, da += dy / b, db += -dy y / b */
-static inline real div_value(real a, real b)
-{
-    return a / b;
-}
-
-static inline real div_gradient_a(real b, real dy)
-{
-    return dy / b;
-}
-
-static inline real div_gradient_b(real b, real y, real dy)
-{
-    return -dy * y / b;
-}
-
-TG_LOOP(div_value_loop, div_value(a[i], b[i]));
-TG_LOOP(div_gradient_a_loop, div_gradient_a(b[i], dy[i]));
-TG_LOOP(div_gradient_b_loop, div_gradient_b(b[i], y[i], dy[i]));
+TG_LOOP(div_value_loop, a / b);
+TG_LOOP(div_gradient_a_loop, dy / b);
+TG_LOOP(div_gradient_b_loop, -dy * y / b);
 TG_FUNCTION_OF_TWO(tg_div, tg_div_op, div_value_loop, div_gradient_a_loop, div_gradient_b_loop, .op.name = "div",
                    .op.differentiate = differentiate_div, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = 1);
 
 /* y = a^b, da += dy (b a^(b-1)), db += dy (y log a). As in torch, da is 0 where b = 0, and db where a = 0 and
  * b >= 0. */
-static inline real pow_gradient_a(real a, real b, real dy)
-{
-    return b == 0 ? 0 : dy * (b * TYPED(tg_pow)(a, b - 1));
-}
-
-static inline real pow_gradient_b(real a, real b, real y, real dy)
-{
-    return a == 0 && b >= 0 ? 0 : dy * (y * real_log(a));
-}
-
-TG_LOOP(pow_value_loop, TYPED(tg_pow)(a[i], b[i]));
-TG_LOOP(pow_gradient_a_loop, pow_gradient_a(a[i], b[i], dy[i]));
-TG_LOOP(pow_gradient_b_loop, pow_gradient_b(a[i], b[i], y[i], dy[i]));
+TG_LOOP(pow_value_loop, TYPED(tg_pow)(a, b));
+TG_LOOP(pow_gradient_a_loop, b == 0 ? 0 : dy * (b * TYPED(tg_pow)(a, b - 1)));
+TG_LOOP(pow_gradient_b_loop, a == 0 && b >= 0 ? 0 : dy * (y * real_log(a)));
 TG_FUNCTION_OF_TWO(tg_pow, tg_pow_op, pow_value_loop, pow_gradient_a_loop, pow_gradient_b_loop, .op.name = "pow",
                    .op.differentiate = differentiate_pow, .op.shape = tg_elementwise_shape);
 
@@ -263,37 +208,17 @@ static inline real share(real dy, real value, real other)
     return value == other ? dy / 2 : value < other ? 0 : dy;
 }
 
-static inline real maximum_gradient_a(real a, real b, real dy)
-{
-    return share(dy, a, b);
-}
-
-static inline real maximum_gradient_b(real a, real b, real dy)
-{
-    return share(dy, b, a);
-}
-
-TG_LOOP(maximum_gradient_a_loop, maximum_gradient_a(a[i], b[i], dy[i]));
-TG_LOOP(maximum_gradient_b_loop, maximum_gradient_b(a[i], b[i], dy[i]));
+TG_LOOP(maximum_gradient_a_loop, share(dy, a, b));
+TG_LOOP(maximum_gradient_b_loop, share(dy, b, a));
 
 /* y = max(a, b) */
-static inline real maximum_value(real a, real b)
-{
-    return a != a || a > b ? a : b;
-}
-
-TG_LOOP(maximum_value_loop, maximum_value(a[i], b[i]));
+TG_LOOP(maximum_value_loop, a != a || a > b ? a : b);
 TG_FUNCTION_OF_TWO(tg_maximum, tg_maximum_op, maximum_value_loop, maximum_gradient_a_loop, maximum_gradient_b_loop,
                    .op.name = "maximum", .op.differentiate = differentiate_maximum, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = min(a, b). dy goes to the smaller input: the gradients of maximum, exchanged. */
-static inline real minimum_value(real a, real b)
-{
-    return a != a || a < b ? a : b;
-}
-
-TG_LOOP(minimum_value_loop, minimum_value(a[i], b[i]));
+TG_LOOP(minimum_value_loop, a != a || a < b ? a : b);
 TG_FUNCTION_OF_TWO(tg_minimum, tg_minimum_op, minimum_value_loop, maximum_gradient_b_loop, maximum_gradient_a_loop,
                    .op.name = "minimum", .op.differentiate = differentiate_minimum, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_outputs = TG_OP_ALL);
@@ -312,7 +237,7 @@ static inline real remainder_gradient_b(real a, real b, real y, real dy)
     return -dy * (y == b && b - b != 0 ? -1 : quotient);
 }
 
-TG_LOOP(remainder_gradient_b_loop, remainder_gradient_b(a[i], b[i], y[i], dy[i]));
+TG_LOOP(remainder_gradient_b_loop, remainder_gradient_b(a, b, y, dy));
 TG_FUNCTION_OF_TWO(tg_remainder, tg_remainder_op, remainder_value_loop, pass_gradient, remainder_gradient_b_loop,
                    .op.name = "remainder", .op.differentiate = differentiate_remainder,
                    .op.shape = tg_elementwise_shape);
@@ -327,11 +252,6 @@ static inline real clamp_value(real x, double lowest, double highest)
     return raised > high ? high : raised;
 }
 
-static inline real clamp_gradient(real x, real dy, double lowest, double highest)
-{
-    return x >= (real)lowest && x <= (real)highest ? dy : 0;
-}
-
 #ifdef TG_ONCE
 static bool clamp_shape(tg_op_call *call)
 {
@@ -343,8 +263,8 @@ static bool clamp_shape(tg_op_call *call)
 }
 #endif
 
-TG_LOOP(clamp_value_loop, clamp_value(a[i], p, q));
-TG_LOOP(clamp_gradient_loop, clamp_gradient(a[i], dy[i], p, q));
+TG_LOOP(clamp_value_loop, clamp_value(a, p, q));
+TG_LOOP(clamp_gradient_loop, a >= (real)p && a <= (real)q ? dy : 0);
 TG_ELEMENTWISE(tg_clamp_op, tg_elementwise_levels, clamp_value_loop, clamp_gradient_loop, NULL, NULL,
                .op.name = "clamp", .op.differentiate = tg_differentiate_linear, .op.shape = clamp_shape,
                .op.input_names = {"x"}, .op.backward_ignores_outputs = TG_OP_ALL);
@@ -366,25 +286,10 @@ static inline real clamp_tensor_value(real x, real low, real high)
     return high != high ? high : lowered;
 }
 
-static inline real clamp_tensor_gradient_x(real x, real low, real high, real dy)
-{
-    return x >= low && x <= high ? dy : 0;
-}
-
-static inline real clamp_tensor_gradient_low(real x, real low, real high, real dy, bool has_high)
-{
-    return x < low && (low < high || !has_high) ? dy : 0;
-}
-
-static inline real clamp_tensor_gradient_high(real x, real low, real high, real dy)
-{
-    return x > high || high < low ? dy : 0;
-}
-
-TG_LOOP(clamp_tensor_value_loop, clamp_tensor_value(a[i], b[i], c[i]));
-TG_LOOP(clamp_tensor_gradient_x_loop, clamp_tensor_gradient_x(a[i], b[i], c[i], dy[i]));
-TG_LOOP(clamp_tensor_gradient_low_loop, clamp_tensor_gradient_low(a[i], b[i], c[i], dy[i], p != 0));
-TG_LOOP(clamp_tensor_gradient_high_loop, clamp_tensor_gradient_high(a[i], b[i], c[i], dy[i]));
+TG_LOOP(clamp_tensor_value_loop, clamp_tensor_value(a, b, c));
+TG_LOOP(clamp_tensor_gradient_x_loop, a >= b && a <= c ? dy : 0);
+TG_LOOP(clamp_tensor_gradient_low_loop, a < b && (b < c || p == 0) ? dy : 0);
+TG_LOOP(clamp_tensor_gradient_high_loop, a > c || c < b ? dy : 0);
 TG_ELEMENTWISE(tg_clamp_tensor_op, tg_elementwise_levels, clamp_tensor_value_loop, clamp_tensor_gradient_x_loop,
                clamp_tensor_gradient_low_loop, clamp_tensor_gradient_high_loop, .op.name = "clamp_tensor",
                .op.differentiate = differentiate_clamp_tensor, .op.shape = tg_elementwise_shape,

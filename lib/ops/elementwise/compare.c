@@ -33,78 +33,33 @@ static bool comparison_shape(tg_op_call *call)
                        .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL,      \
                        .reads_masks = masks)
 
-static inline bool eq_value(real a, real b)
-{
-    return a == b;
-}
-
-MASK_LOOP(real, eq_value_loop, eq_value(a[i], b[i]));
+MASK_LOOP(real, eq_value_loop, a[i] == b[i]);
 COMPARISON(tg_eq, tg_eq_op, "eq", eq_value_loop, false);
 
-static inline bool ne_value(real a, real b)
-{
-    return a != b;
-}
-
-MASK_LOOP(real, ne_value_loop, ne_value(a[i], b[i]));
+MASK_LOOP(real, ne_value_loop, a[i] != b[i]);
 COMPARISON(tg_ne, tg_ne_op, "ne", ne_value_loop, false);
 
-static inline bool lt_value(real a, real b)
-{
-    return a < b;
-}
-
-MASK_LOOP(real, lt_value_loop, lt_value(a[i], b[i]));
+MASK_LOOP(real, lt_value_loop, a[i] < b[i]);
 COMPARISON(tg_lt, tg_lt_op, "lt", lt_value_loop, false);
 
-static inline bool le_value(real a, real b)
-{
-    return a <= b;
-}
-
-MASK_LOOP(real, le_value_loop, le_value(a[i], b[i]));
+MASK_LOOP(real, le_value_loop, a[i] <= b[i]);
 COMPARISON(tg_le, tg_le_op, "le", le_value_loop, false);
 
-static inline bool gt_value(real a, real b)
-{
-    return a > b;
-}
-
-MASK_LOOP(real, gt_value_loop, gt_value(a[i], b[i]));
+MASK_LOOP(real, gt_value_loop, a[i] > b[i]);
 COMPARISON(tg_gt, tg_gt_op, "gt", gt_value_loop, false);
 
-static inline bool ge_value(real a, real b)
-{
-    return a >= b;
-}
-
-MASK_LOOP(real, ge_value_loop, ge_value(a[i], b[i]));
+MASK_LOOP(real, ge_value_loop, a[i] >= b[i]);
 COMPARISON(tg_ge, tg_ge_op, "ge", ge_value_loop, false);
 
 /* ---- logical ops: chunks of masks; a NaN is not 0, so it is true ---- */
 
-static inline uint8_t logical_and_value(uint8_t a, uint8_t b)
-{
-    return (a != 0) & (b != 0);
-}
-
-MASK_LOOP(uint8_t, logical_and_value_loop, logical_and_value(a[i], b[i]));
+MASK_LOOP(uint8_t, logical_and_value_loop, (a[i] != 0) & (b[i] != 0));
 COMPARISON(tg_logical_and, tg_logical_and_op, "logical_and", logical_and_value_loop, true);
 
-static inline uint8_t logical_or_value(uint8_t a, uint8_t b)
-{
-    return (a | b) != 0;
-}
-
-MASK_LOOP(uint8_t, logical_or_value_loop, logical_or_value(a[i], b[i]));
+MASK_LOOP(uint8_t, logical_or_value_loop, (a[i] | b[i]) != 0);
 COMPARISON(tg_logical_or, tg_logical_or_op, "logical_or", logical_or_value_loop, true);
 
-static inline uint8_t logical_not_value(uint8_t x)
-{
-    return x == 0;
-}
-
-MASK_LOOP(uint8_t, logical_not_value_loop, logical_not_value(a[i]));
+MASK_LOOP(uint8_t, logical_not_value_loop, a[i] == 0);
 TG_ELEMENTWISE(tg_logical_not_op, tg_elementwise_levels, logical_not_value_loop, NULL, NULL, NULL,
                .op.name = "logical_not", .op.shape = comparison_shape, .op.input_names = {"x"},
                .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL, .reads_masks = true);

@@ -12,8 +12,7 @@
 #include "ops/differentiate.h"
 #include "ops/elementwise/mask.h"
 
-TG_DECLARE_KERNEL(tg_dropout_forward);
-TG_DECLARE_KERNEL(tg_dropout_backward);
+TG_DECLARE_KERNELS(tg_dropout_forward, tg_dropout_backward);
 
 /* The number of values in the buffer of a sum. */
 enum { PART = 512 };

@@ -175,6 +175,10 @@ void KERNEL(tg_elementwise_part)(const tg_elementwise_call *l, tg_chunk_kernel *
     }
     for (int64_t first = begin; first < end; first += k.n) {
         k.n = least(end - first, least(l->dy_is_chunk ? CHUNK : l->most, l->period - first % l->period));
+        k.out = (char *)out + (first - begin) * size;
+        for (int i = 0; i < TG_ELEMENTWISE_INPUTS; i++) {
+            k.in[i] = k.out;
+        }
         for (int i = 0; i < inputs; i++) {
             if (!l->is_whole[i]) {
                 k.in[i] = next_values(&l->walks[i], &at[i], l->call->inputs[i], l->dtype, k.n, &copies[i]);
@@ -182,13 +186,8 @@ void KERNEL(tg_elementwise_part)(const tg_elementwise_call *l, tg_chunk_kernel *
                 k.in[i] = (const char *)l->values[i] + first * value_size;
             }
         }
-        if (l->y) {
-            k.y = (const real *)l->y + first;
-        }
-        if (l->dy) {
-            k.dy = (const real *)l->dy + (l->dy_is_chunk ? 0 : first);
-        }
-        k.out = (char *)out + (first - begin) * size;
+        k.y = l->y ? (const real *)l->y + first : k.out;
+        k.dy = l->dy ? (const real *)l->dy + (l->dy_is_chunk ? 0 : first) : k.out;
         kernel(&k);
     }
 }

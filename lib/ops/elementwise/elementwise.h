@@ -5,14 +5,12 @@
  * mask is 0 or 1, and ids are reals. So a kernel is a plain loop over k->n values, which the compiler vectorizes. All
  * that is around it is compiled once for all ops.
  *
- * An op is one or a few functions of numbers, the loops over them, and a row (elementwise_real.h):
+ * An op is the loops over one or a few formulas, and a row (elementwise_real.h). A longer formula is a function of
+ * numbers, which its loop calls.
  *
- *     static inline real div_value(real a, real b)                      y = a / b
- *     static inline real div_gradient_a(real b, real dy)                da = dy / b
- *     static inline real div_gradient_b(real b, real y, real dy)        db = -dy y / b
- *     TG_LOOP(div_value_loop, div_value(a[i], b[i]));
- *     TG_LOOP(div_gradient_a_loop, div_gradient_a(b[i], dy[i]));
- *     TG_LOOP(div_gradient_b_loop, div_gradient_b(b[i], y[i], dy[i]));
+ *     TG_LOOP(div_value_loop, a / b);
+ *     TG_LOOP(div_gradient_a_loop, dy / b);
+ *     TG_LOOP(div_gradient_b_loop, -dy * y / b);
  *     TG_FUNCTION_OF_TWO(tg_div, tg_div_op, div_value_loop, div_gradient_a_loop, div_gradient_b_loop,
  *                        .op.name = "div", .op.shape = tg_elementwise_shape, .op.backward_ignores_inputs = 1);
  *
@@ -37,7 +35,8 @@ typedef struct tg_numbers {
     double p, q;
 } tg_numbers;
 
-/* The arguments of a kernel. All arrays have the type `real`, but those of masks are u8. */
+/* The arguments of a kernel. All arrays have the type `real`, but those of masks are u8. What a kernel does not use may
+ * be any array. */
 typedef struct tg_chunk {
     int64_t n;
     const void *in[TG_ELEMENTWISE_INPUTS];
@@ -66,8 +65,7 @@ bool tg_elementwise_output(tg_op_call *call, tg_dtype dtype);
 
 /* ---- the loop over chunks ---- */
 
-TG_DECLARE_KERNEL(tg_elementwise_forward);
-TG_DECLARE_KERNEL(tg_elementwise_backward);
+TG_DECLARE_KERNELS(tg_elementwise_forward, tg_elementwise_backward);
 extern const tg_op_kernels tg_elementwise_levels[TG_LEVELS][2];
 
 /* A call. */

@@ -7,20 +7,21 @@
 
 /* ---- the loops over a chunk ---- */
 
-/* Defines a kernel that writes an expression for each value of a chunk. In it a[i] to d[i] are the inputs, y[i] and
- * dy[i] the result and its gradient, p and q the options. */
-#define TG_LOOP(kernel, expression)                                              \
-    static void kernel(const tg_chunk *k)                                        \
-    {                                                                            \
-        const real *a = k->in[0], *b = k->in[1], *c = k->in[2], *d = k->in[3];   \
-        const real *y = k->y, *dy = k->dy;                                       \
-        const double p = k->numbers.p, q = k->numbers.q;                         \
-        real *out = k->out;                                                      \
-        for (int64_t i = 0, n = k->n; i < n; i++) {                              \
-            out[i] = expression;                                                 \
-        }                                                                        \
-        (void)a, (void)b, (void)c, (void)d, (void)y, (void)dy, (void)p, (void)q; \
-    }                                                                            \
+/* Defines a kernel that writes an expression for each value of a chunk. In it a to d are the values of the inputs, y
+ * and dy the result and its gradient, p and q the options. */
+#define TG_LOOP(kernel, expression)                                                                          \
+    static void kernel(const tg_chunk *k)                                                                    \
+    {                                                                                                        \
+        const real *as = k->in[0], *bs = k->in[1], *cs = k->in[2], *ds = k->in[3], *ys = k->y, *dys = k->dy; \
+        const double p = k->numbers.p, q = k->numbers.q;                                                     \
+        real *out = k->out;                                                                                  \
+        for (int64_t i = 0, n = k->n; i < n; i++) {                                                          \
+            const real a = as[i], b = bs[i], c = cs[i], d = ds[i], y = ys[i], dy = dys[i];                   \
+            out[i] = expression;                                                                             \
+            (void)a, (void)b, (void)c, (void)d, (void)y, (void)dy;                                           \
+        }                                                                                                    \
+        (void)p, (void)q;                                                                                    \
+    }                                                                                                        \
     static tg_chunk_kernel kernel
 
 /* ---- ops ---- */

@@ -50,54 +50,29 @@ static void differentiate_steps(tg_tape *t, const tg_op_call *call, tg_tensor *c
 #endif
 
 /* y = -x, dx += -dy */
-static inline real neg_value(real x)
-{
-    return -x;
-}
-
-static inline real neg_gradient(real dy)
-{
-    return -dy;
-}
-
-TG_LOOP(neg_value_loop, neg_value(a[i]));
-TG_LOOP(neg_gradient_loop, neg_gradient(dy[i]));
+TG_LOOP(neg_value_loop, -a);
+TG_LOOP(neg_gradient_loop, -dy);
 TG_FUNCTION_OF_ONE(tg_neg, tg_neg_op, neg_value_loop, neg_gradient_loop, .op.name = "neg",
                    .op.differentiate = differentiate_neg, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = e^x, dx += dy y */
-static inline real exp_gradient(real y, real dy)
-{
-    return dy * y;
-}
-
-TG_LOOP(exp_value_loop, real_exp(a[i]));
-TG_LOOP(exp_gradient_loop, exp_gradient(y[i], dy[i]));
+TG_LOOP(exp_value_loop, real_exp(a));
+TG_LOOP(exp_gradient_loop, dy * y);
 TG_FUNCTION_OF_ONE(tg_exp, tg_exp_op, exp_value_loop, exp_gradient_loop, .op.name = "exp",
                    .op.differentiate = differentiate_exp, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = ln x, dx += dy / x */
-static inline real log_gradient(real x, real dy)
-{
-    return dy / x;
-}
-
-TG_LOOP(log_value_loop, real_log(a[i]));
-TG_LOOP(log_gradient_loop, log_gradient(a[i], dy[i]));
+TG_LOOP(log_value_loop, real_log(a));
+TG_LOOP(log_gradient_loop, dy / a);
 TG_FUNCTION_OF_ONE(tg_log, tg_log_op, log_value_loop, log_gradient_loop, .op.name = "log",
                    .op.differentiate = differentiate_log, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x^(1/2), dx += dy / (2 y) */
-static inline real sqrt_gradient(real y, real dy)
-{
-    return dy / (2 * y);
-}
-
-TG_LOOP(sqrt_value_loop, real_sqrt(a[i]));
-TG_LOOP(sqrt_gradient_loop, sqrt_gradient(y[i], dy[i]));
+TG_LOOP(sqrt_value_loop, real_sqrt(a));
+TG_LOOP(sqrt_gradient_loop, dy / (2 * y));
 TG_FUNCTION_OF_ONE(tg_sqrt, tg_sqrt_op, sqrt_value_loop, sqrt_gradient_loop, .op.name = "sqrt",
                    .op.differentiate = differentiate_sqrt, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = TG_OP_ALL);
@@ -147,13 +122,8 @@ TG_FUNCTION_OF_ONE(tg_cos, tg_cos_op, cos_value_loop, cos_gradient_loop, .op.nam
                    .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = |x|, dx += dy sign(x) */
-static inline real abs_gradient(real x, real dy)
-{
-    return x > 0 ? dy : x < 0 ? -dy : 0;
-}
-
-TG_LOOP(abs_value_loop, real_fabs(a[i]));
-TG_LOOP(abs_gradient_loop, abs_gradient(a[i], dy[i]));
+TG_LOOP(abs_value_loop, real_fabs(a));
+TG_LOOP(abs_gradient_loop, a > 0 ? dy : a < 0 ? -dy : 0);
 TG_FUNCTION_OF_ONE(tg_abs, tg_abs_op, abs_value_loop, abs_gradient_loop, .op.name = "abs",
                    .op.differentiate = tg_differentiate_linear, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_outputs = TG_OP_ALL);
@@ -166,24 +136,19 @@ static void zero_gradient(const tg_chunk *k)
 }
 
 /* y = -1, 0 or 1 */
-static inline real sign_value(real x)
-{
-    return x > 0 ? 1 : x < 0 ? -1 : 0;
-}
-
-TG_LOOP(sign_value_loop, sign_value(a[i]));
+TG_LOOP(sign_value_loop, a > 0 ? 1 : a < 0 ? -1 : 0);
 TG_FUNCTION_OF_ONE(tg_sign, tg_sign_op, sign_value_loop, zero_gradient, .op.name = "sign",
                    .op.differentiate = differentiate_steps, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = the nearest whole number; halves go to the even one */
-TG_LOOP(round_value_loop, real_nearbyint(a[i]));
+TG_LOOP(round_value_loop, real_nearbyint(a));
 TG_FUNCTION_OF_ONE(tg_round, tg_round_op, round_value_loop, zero_gradient, .op.name = "round",
                    .op.differentiate = differentiate_steps, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = the largest whole number that is not above x */
-TG_LOOP(floor_value_loop, real_floor(a[i]));
+TG_LOOP(floor_value_loop, real_floor(a));
 TG_FUNCTION_OF_ONE(tg_floor, tg_floor_op, floor_value_loop, zero_gradient, .op.name = "floor",
                    .op.differentiate = differentiate_steps, .op.shape = tg_elementwise_shape,
                    .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);

@@ -13,8 +13,7 @@ typedef struct triangle_attributes {
     bool upper;
 } triangle_attributes;
 
-TG_DECLARE_KERNEL(tg_triangle_forward);
-TG_DECLARE_KERNEL(tg_triangle_backward);
+TG_DECLARE_KERNELS(tg_triangle_forward, tg_triangle_backward);
 
 typedef struct triangle_loop {
     const triangle_attributes *a;

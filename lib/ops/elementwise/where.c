@@ -27,24 +27,9 @@ static bool is_integer(const tg_tensor *x)
 #endif
 
 /* y = mask ? a : b, da += dy where mask, db += dy elsewhere */
-static inline real where_value(real mask, real a, real b)
-{
-    return mask != 0 ? a : b;
-}
-
-static inline real where_gradient_a(real mask, real dy)
-{
-    return mask != 0 ? dy : 0;
-}
-
-static inline real where_gradient_b(real mask, real dy)
-{
-    return mask != 0 ? 0 : dy;
-}
-
-TG_LOOP(where_value_loop, where_value(a[i], b[i], c[i]));
-TG_LOOP(where_gradient_a_loop, where_gradient_a(a[i], dy[i]));
-TG_LOOP(where_gradient_b_loop, where_gradient_b(a[i], dy[i]));
+TG_LOOP(where_value_loop, a != 0 ? b : c);
+TG_LOOP(where_gradient_a_loop, a != 0 ? dy : 0);
+TG_LOOP(where_gradient_b_loop, a != 0 ? 0 : dy);
 
 #ifdef TG_ONCE
 static bool where_shape(tg_op_call *call)
@@ -68,18 +53,8 @@ tg_tensor *tg_where(tg_tape *t, tg_tensor *mask, tg_tensor *a, tg_tensor *b)
 #endif
 
 /* y = mask ? value : x, dx += dy where not mask */
-static inline real masked_fill_value(real x, real mask, double value)
-{
-    return mask != 0 ? (real)value : x;
-}
-
-static inline real masked_fill_gradient(real mask, real dy)
-{
-    return mask != 0 ? 0 : dy;
-}
-
-TG_LOOP(masked_fill_value_loop, masked_fill_value(a[i], b[i], p));
-TG_LOOP(masked_fill_gradient_loop, masked_fill_gradient(b[i], dy[i]));
+TG_LOOP(masked_fill_value_loop, b != 0 ? (real)p : a);
+TG_LOOP(masked_fill_gradient_loop, b != 0 ? 0 : dy);
 
 #ifdef TG_ONCE
 bool tg_masked_fill_check(tg_op_call *call)

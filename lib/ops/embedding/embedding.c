@@ -32,8 +32,7 @@ typedef struct embedding_attributes {
     tg_norm_limit limit; /* max_norm and norm_type */
 } embedding_attributes;
 
-TG_DECLARE_KERNEL(tg_embedding_forward);
-TG_DECLARE_KERNEL(tg_embedding_backward);
+TG_DECLARE_KERNELS(tg_embedding_forward, tg_embedding_backward);
 
 /* ---- forward ---- */
 

@@ -14,8 +14,7 @@
 #include "ops/embedding/embedding.h"
 #include "ops/grad_rows.h"
 
-TG_DECLARE_KERNEL(tg_embedding_bag_forward);
-TG_DECLARE_KERNEL(tg_embedding_bag_backward);
+TG_DECLARE_KERNELS(tg_embedding_bag_forward, tg_embedding_bag_backward);
 
 typedef struct bag_attributes {
     tg_bag_mode mode;

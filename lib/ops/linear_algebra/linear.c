@@ -13,8 +13,7 @@
 #include "ops/differentiate.h"
 #include "ops/kernel_real.h"
 
-TG_DECLARE_KERNEL(tg_linear_forward);
-TG_DECLARE_KERNEL(tg_linear_backward);
+TG_DECLARE_KERNELS(tg_linear_forward, tg_linear_backward);
 
 typedef struct map {
     int64_t rows, in, out;

@@ -14,8 +14,7 @@
  */
 #include "ops/kernel_real.h"
 
-TG_DECLARE_KERNEL(tg_matmul_forward);
-TG_DECLARE_KERNEL(tg_matmul_backward);
+TG_DECLARE_KERNELS(tg_matmul_forward, tg_matmul_backward);
 
 /* The most multiplications of a product that one thread computes. */
 static const double small_product = 256.0 * 256 * 256;

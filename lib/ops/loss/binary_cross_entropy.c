@@ -39,9 +39,9 @@ static inline real target_gradient(real x, real w, real p, real dy)
     return w * dy * ((p - 1) * rest - (x < 0 ? p * x : x));
 }
 
-TG_LOOP(binary_cross_entropy_value_loop, binary_cross_entropy_value(a[i], b[i], c[i], d[i]));
-TG_LOOP(logits_gradient_loop, logits_gradient(a[i], b[i], c[i], d[i], dy[i]));
-TG_LOOP(target_gradient_loop, target_gradient(a[i], c[i], d[i], dy[i]));
+TG_LOOP(binary_cross_entropy_value_loop, binary_cross_entropy_value(a, b, c, d));
+TG_LOOP(logits_gradient_loop, logits_gradient(a, b, c, d, dy));
+TG_LOOP(target_gradient_loop, target_gradient(a, c, d, dy));
 
 #ifdef TG_ONCE
 /* ---- gradients in ops ---- */
@@ -87,12 +87,9 @@ TG_ELEMENTWISE(tg_binary_cross_entropy_op, tg_loss_levels, binary_cross_entropy_
                .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const char mark[] = "tg_binary_cross_entropy_with_logits_config_default";
 
-tg_binary_cross_entropy_with_logits_config tg_binary_cross_entropy_with_logits_config_default(void)
-{
-    return (tg_binary_cross_entropy_with_logits_config){.mark = mark};
-}
+TG_CONFIG(tg_binary_cross_entropy_with_logits_config, tg_binary_cross_entropy_with_logits_config_default, mark,
+          .mark = mark);
 
 tg_tensor *tg_binary_cross_entropy_with_logits(tg_tape *t, tg_tensor *logits, tg_tensor *target,
                                                const tg_binary_cross_entropy_with_logits_config *given)

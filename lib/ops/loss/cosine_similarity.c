@@ -15,8 +15,7 @@ typedef struct cosine_attributes {
     int axis;
 } cosine_attributes;
 
-TG_DECLARE_KERNEL(tg_cosine_similarity_forward);
-TG_DECLARE_KERNEL(tg_cosine_similarity_backward);
+TG_DECLARE_KERNELS(tg_cosine_similarity_forward, tg_cosine_similarity_backward);
 
 enum { COSINE_LINES = 16 }; /* the most that are visited together */
 

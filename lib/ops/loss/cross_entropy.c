@@ -25,8 +25,7 @@
 #include "ops/lanes.h"
 #include "ops/loss/cross_entropy_rows.h"
 
-TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_forward);
-TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_backward);
+TG_DECLARE_WIDE_KERNELS(tg_cross_entropy_forward, tg_cross_entropy_backward);
 
 static tg_cross_entropy_rows rows_of(const tg_op_call *call)
 {

@@ -13,8 +13,7 @@
 #include "ops/lanes.h"
 #include "ops/loss/cross_entropy.h"
 
-TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_probabilities_forward);
-TG_DECLARE_WIDE_KERNEL(tg_cross_entropy_probabilities_backward);
+TG_DECLARE_WIDE_KERNELS(tg_cross_entropy_probabilities_forward, tg_cross_entropy_probabilities_backward);
 
 typedef struct loss_rows {
     const real *x, *t, *dy;

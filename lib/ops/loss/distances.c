@@ -51,19 +51,14 @@ static inline real sign_of(real x)
 }
 
 /* l = (x - t)^2 */
-static inline real mse_loss_value(real x, real t)
-{
-    return (x - t) * (x - t);
-}
-
 static inline real mse_loss_gradient(real x, real t, real dy)
 {
     return (x - t) * (2 * dy);
 }
 
-TG_LOOP(mse_loss_value_loop, mse_loss_value(a[i], b[i]));
-TG_LOOP(mse_loss_gradient_loop, mse_loss_gradient(a[i], b[i], dy[i]));
-TG_LOOP(mse_loss_gradient_target_loop, -mse_loss_gradient(a[i], b[i], dy[i]));
+TG_LOOP(mse_loss_value_loop, (a - b) * (a - b));
+TG_LOOP(mse_loss_gradient_loop, mse_loss_gradient(a, b, dy));
+TG_LOOP(mse_loss_gradient_target_loop, -mse_loss_gradient(a, b, dy));
 TG_ELEMENTWISE(tg_mse_loss_op, tg_loss_levels, mse_loss_value_loop, mse_loss_gradient_loop,
                mse_loss_gradient_target_loop, NULL, .op.name = "mse_loss", .op.differentiate = differentiate_mse_loss,
                .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
@@ -77,19 +72,14 @@ tg_tensor *tg_mse_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, tg_
 #endif
 
 /* l = |x - t| */
-static inline real l1_loss_value(real x, real t)
-{
-    return real_fabs(x - t);
-}
-
 static inline real l1_loss_gradient(real x, real t, real dy)
 {
     return sign_of(x - t) * dy;
 }
 
-TG_LOOP(l1_loss_value_loop, l1_loss_value(a[i], b[i]));
-TG_LOOP(l1_loss_gradient_loop, l1_loss_gradient(a[i], b[i], dy[i]));
-TG_LOOP(l1_loss_gradient_target_loop, -l1_loss_gradient(a[i], b[i], dy[i]));
+TG_LOOP(l1_loss_value_loop, real_fabs(a - b));
+TG_LOOP(l1_loss_gradient_loop, l1_loss_gradient(a, b, dy));
+TG_LOOP(l1_loss_gradient_target_loop, -l1_loss_gradient(a, b, dy));
 TG_ELEMENTWISE(tg_l1_loss_op, tg_loss_levels, l1_loss_value_loop, l1_loss_gradient_loop, l1_loss_gradient_target_loop,
                NULL, .op.name = "l1_loss", .op.shape = loss_shape, .op.input_names = {"prediction", "target"},
                .op.backward_ignores_outputs = TG_OP_ALL);
@@ -115,20 +105,17 @@ static inline real smooth_l1_loss_gradient(real x, real t, real dy, double beta_
     return (beta > 0 && !(real_fabs(d) >= beta) ? d / beta : sign_of(d)) * dy;
 }
 
-TG_LOOP(smooth_l1_loss_value_loop, smooth_l1_loss_value(a[i], b[i], p));
-TG_LOOP(smooth_l1_loss_gradient_loop, smooth_l1_loss_gradient(a[i], b[i], dy[i], p));
-TG_LOOP(smooth_l1_loss_gradient_target_loop, -smooth_l1_loss_gradient(a[i], b[i], dy[i], p));
+TG_LOOP(smooth_l1_loss_value_loop, smooth_l1_loss_value(a, b, p));
+TG_LOOP(smooth_l1_loss_gradient_loop, smooth_l1_loss_gradient(a, b, dy, p));
+TG_LOOP(smooth_l1_loss_gradient_target_loop, -smooth_l1_loss_gradient(a, b, dy, p));
 TG_ELEMENTWISE(tg_smooth_l1_loss_op, tg_loss_levels, smooth_l1_loss_value_loop, smooth_l1_loss_gradient_loop,
                smooth_l1_loss_gradient_target_loop, NULL, .op.name = "smooth_l1_loss", .op.shape = loss_shape,
                .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const char smooth_l1_mark[] = "tg_smooth_l1_loss_config_default";
 
-tg_smooth_l1_loss_config tg_smooth_l1_loss_config_default(void)
-{
-    return (tg_smooth_l1_loss_config){.mark = smooth_l1_mark, .beta = 1};
-}
+TG_CONFIG(tg_smooth_l1_loss_config, tg_smooth_l1_loss_config_default, smooth_l1_mark, .mark = smooth_l1_mark,
+          .beta = 1);
 
 tg_tensor *tg_smooth_l1_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target,
                              const tg_smooth_l1_loss_config *given)
@@ -156,20 +143,16 @@ static inline real huber_loss_gradient(real x, real t, real dy, double delta_opt
     return (d > delta ? delta : d < -delta ? -delta : d) * dy;
 }
 
-TG_LOOP(huber_loss_value_loop, huber_loss_value(a[i], b[i], p));
-TG_LOOP(huber_loss_gradient_loop, huber_loss_gradient(a[i], b[i], dy[i], p));
-TG_LOOP(huber_loss_gradient_target_loop, -huber_loss_gradient(a[i], b[i], dy[i], p));
+TG_LOOP(huber_loss_value_loop, huber_loss_value(a, b, p));
+TG_LOOP(huber_loss_gradient_loop, huber_loss_gradient(a, b, dy, p));
+TG_LOOP(huber_loss_gradient_target_loop, -huber_loss_gradient(a, b, dy, p));
 TG_ELEMENTWISE(tg_huber_loss_op, tg_loss_levels, huber_loss_value_loop, huber_loss_gradient_loop,
                huber_loss_gradient_target_loop, NULL, .op.name = "huber_loss", .op.shape = loss_shape,
                .op.input_names = {"prediction", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const char huber_mark[] = "tg_huber_loss_config_default";
 
-tg_huber_loss_config tg_huber_loss_config_default(void)
-{
-    return (tg_huber_loss_config){.mark = huber_mark, .delta = 1};
-}
+TG_CONFIG(tg_huber_loss_config, tg_huber_loss_config_default, huber_mark, .mark = huber_mark, .delta = 1);
 
 tg_tensor *tg_huber_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, const tg_huber_loss_config *given)
 {
@@ -186,46 +169,21 @@ tg_tensor *tg_huber_loss(tg_tape *t, tg_tensor *prediction, tg_tensor *target, c
 /* ---- kl_div ---- */
 
 /* l = t (log t - x); 0 log 0 is 0 */
-static inline real kl_div_value(real x, real t)
-{
-    return (t == 0 ? 0 : t * real_log(t)) - t * x;
-}
-
-static inline real kl_div_gradient(real t, real dy)
-{
-    return -t * dy;
-}
-
 /* The derivative of t log t as torch computes it, log t + t/t: NaN for a target of 0, where none exists, and of inf. */
-static inline real kl_div_gradient_target(real x, real t, real dy)
-{
-    return (real_log(t) + t / t - x) * dy;
-}
-
-TG_LOOP(kl_div_value_loop, kl_div_value(a[i], b[i]));
-TG_LOOP(kl_div_gradient_loop, kl_div_gradient(b[i], dy[i]));
-TG_LOOP(kl_div_gradient_target_loop, kl_div_gradient_target(a[i], b[i], dy[i]));
+TG_LOOP(kl_div_value_loop, (b == 0 ? 0 : b * real_log(b)) - b * a);
+TG_LOOP(kl_div_gradient_loop, -b * dy);
+TG_LOOP(kl_div_gradient_target_loop, (real_log(b) + b / b - a) * dy);
 
 /* With log_target: l = e^t (t - x) */
-static inline real kl_div_log_value(real x, real t)
-{
-    return real_exp(t) * (t - x);
-}
-
-static inline real kl_div_log_gradient(real t, real dy)
-{
-    return -real_exp(t) * dy;
-}
-
 static inline real kl_div_log_gradient_target(real x, real t, real dy)
 {
     real power = real_exp(t);
     return power * ((t - x) * dy) + power * dy;
 }
 
-TG_LOOP(kl_div_log_value_loop, kl_div_log_value(a[i], b[i]));
-TG_LOOP(kl_div_log_gradient_loop, kl_div_log_gradient(b[i], dy[i]));
-TG_LOOP(kl_div_log_gradient_target_loop, kl_div_log_gradient_target(a[i], b[i], dy[i]));
+TG_LOOP(kl_div_log_value_loop, real_exp(b) * (b - a));
+TG_LOOP(kl_div_log_gradient_loop, -real_exp(b) * dy);
+TG_LOOP(kl_div_log_gradient_target_loop, kl_div_log_gradient_target(a, b, dy));
 
 #ifdef TG_ONCE
 static bool kl_div_shape(tg_op_call *call)
@@ -244,12 +202,8 @@ TG_ELEMENTWISE(tg_kl_div_log_op, tg_loss_levels, kl_div_log_value_loop, kl_div_l
                .op.input_names = {"log_probs", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const char kl_div_mark[] = "tg_kl_div_config_default";
 
-tg_kl_div_config tg_kl_div_config_default(void)
-{
-    return (tg_kl_div_config){.mark = kl_div_mark};
-}
+TG_CONFIG(tg_kl_div_config, tg_kl_div_config_default, kl_div_mark, .mark = kl_div_mark);
 
 tg_tensor *tg_kl_div(tg_tape *t, tg_tensor *log_probs, tg_tensor *target, const tg_kl_div_config *given)
 {
@@ -270,13 +224,8 @@ static inline real hinge_embedding_loss_value(real x, real t, double margin_opti
     return (t != 1 ? hinge : 0) + (t != -1 ? x : 0);
 }
 
-static inline real hinge_embedding_loss_gradient(real x, real t, real dy, double margin_option)
-{
-    return (t != -1 ? dy : 0) - (t != 1 && (real)margin_option - x >= 0 ? dy : 0);
-}
-
-TG_LOOP(hinge_embedding_loss_value_loop, hinge_embedding_loss_value(a[i], b[i], p));
-TG_LOOP(hinge_embedding_loss_gradient_loop, hinge_embedding_loss_gradient(a[i], b[i], dy[i], p));
+TG_LOOP(hinge_embedding_loss_value_loop, hinge_embedding_loss_value(a, b, p));
+TG_LOOP(hinge_embedding_loss_gradient_loop, (b != -1 ? dy : 0) - (b != 1 && (real)p - a >= 0 ? dy : 0));
 
 #ifdef TG_ONCE
 static bool hinge_embedding_shape(tg_op_call *call)
@@ -292,12 +241,9 @@ TG_ELEMENTWISE(tg_hinge_embedding_loss_op, tg_loss_levels, hinge_embedding_loss_
                .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const char hinge_embedding_mark[] = "tg_hinge_embedding_loss_config_default";
 
-tg_hinge_embedding_loss_config tg_hinge_embedding_loss_config_default(void)
-{
-    return (tg_hinge_embedding_loss_config){.mark = hinge_embedding_mark, .margin = 1};
-}
+TG_CONFIG(tg_hinge_embedding_loss_config, tg_hinge_embedding_loss_config_default, hinge_embedding_mark,
+          .mark = hinge_embedding_mark, .margin = 1);
 
 tg_tensor *tg_hinge_embedding_loss(tg_tape *t, tg_tensor *x, tg_tensor *target,
                                    const tg_hinge_embedding_loss_config *given)
@@ -331,22 +277,19 @@ static inline real margin_ranking_loss_gradient_target(real a, real b, real t, r
     return (b - a) * dl;
 }
 
-TG_LOOP(margin_ranking_loss_value_loop, margin_ranking_loss_value(a[i], b[i], c[i], p));
-TG_LOOP(margin_ranking_loss_gradient_a_loop, margin_ranking_loss_gradient_a(a[i], b[i], c[i], dy[i], p));
-TG_LOOP(margin_ranking_loss_gradient_b_loop, -margin_ranking_loss_gradient_a(a[i], b[i], c[i], dy[i], p));
-TG_LOOP(margin_ranking_loss_gradient_target_loop, margin_ranking_loss_gradient_target(a[i], b[i], c[i], dy[i], p));
+TG_LOOP(margin_ranking_loss_value_loop, margin_ranking_loss_value(a, b, c, p));
+TG_LOOP(margin_ranking_loss_gradient_a_loop, margin_ranking_loss_gradient_a(a, b, c, dy, p));
+TG_LOOP(margin_ranking_loss_gradient_b_loop, -margin_ranking_loss_gradient_a(a, b, c, dy, p));
+TG_LOOP(margin_ranking_loss_gradient_target_loop, margin_ranking_loss_gradient_target(a, b, c, dy, p));
 TG_ELEMENTWISE(tg_margin_ranking_loss_op, tg_loss_levels, margin_ranking_loss_value_loop,
                margin_ranking_loss_gradient_a_loop, margin_ranking_loss_gradient_b_loop,
                margin_ranking_loss_gradient_target_loop, .op.name = "margin_ranking_loss", .op.shape = loss_shape,
                .op.input_names = {"a", "b", "target"}, .op.backward_ignores_outputs = TG_OP_ALL);
 
 #ifdef TG_ONCE
-static const char margin_ranking_mark[] = "tg_margin_ranking_loss_config_default";
 
-tg_margin_ranking_loss_config tg_margin_ranking_loss_config_default(void)
-{
-    return (tg_margin_ranking_loss_config){.mark = margin_ranking_mark};
-}
+TG_CONFIG(tg_margin_ranking_loss_config, tg_margin_ranking_loss_config_default, margin_ranking_mark,
+          .mark = margin_ranking_mark);
 
 tg_tensor *tg_margin_ranking_loss(tg_tape *t, tg_tensor *a, tg_tensor *b, tg_tensor *target,
                                   const tg_margin_ranking_loss_config *given)

@@ -20,8 +20,7 @@
 #include "ops/lanes.h"
 #include "ops/loss/cross_entropy_rows.h"
 
-TG_DECLARE_WIDE_KERNEL(tg_linear_cross_entropy_forward);
-TG_DECLARE_WIDE_KERNEL(tg_linear_cross_entropy_backward);
+TG_DECLARE_WIDE_KERNELS(tg_linear_cross_entropy_forward, tg_linear_cross_entropy_backward);
 
 enum { X, TARGETS, WEIGHT, CLASS_WEIGHT, GROUPS = CLASS_WEIGHT }; /* the inputs; there are no groups with weights */
 

@@ -16,8 +16,7 @@ typedef struct tg_loss_attributes {
     tg_reduction reduction;
 } tg_loss_attributes;
 
-TG_DECLARE_KERNEL(tg_loss_forward);
-TG_DECLARE_KERNEL(tg_loss_backward);
+TG_DECLARE_KERNELS(tg_loss_forward, tg_loss_backward);
 extern const tg_op_kernels tg_loss_levels[TG_LEVELS][2];
 
 /* Checks the reduction (VALUE), and that inputs 0 to `equal` - 1 are floats of one shape (DTYPE, SHAPE). Declares the

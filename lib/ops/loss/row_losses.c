@@ -29,10 +29,8 @@ typedef struct row_loss_attributes {
     bool swap;
 } row_loss_attributes;
 
-TG_DECLARE_KERNEL(tg_cosine_embedding_loss_forward);
-TG_DECLARE_KERNEL(tg_cosine_embedding_loss_backward);
-TG_DECLARE_KERNEL(tg_triplet_margin_loss_forward);
-TG_DECLARE_KERNEL(tg_triplet_margin_loss_backward);
+TG_DECLARE_KERNELS(tg_cosine_embedding_loss_forward, tg_cosine_embedding_loss_backward);
+TG_DECLARE_KERNELS(tg_triplet_margin_loss_forward, tg_triplet_margin_loss_backward);
 
 /* The inputs of the loops; `losses` in the forward pass, the others in backward. */
 typedef struct rows {
@@ -292,12 +290,7 @@ static const tg_op triplet_op = {
     .backward_ignores_outputs = TG_OP_ALL,
 };
 
-static const char cosine_mark[] = "tg_cosine_embedding_loss_config_default";
-
-tg_cosine_embedding_loss_config tg_cosine_embedding_loss_config_default(void)
-{
-    return (tg_cosine_embedding_loss_config){.mark = cosine_mark};
-}
+TG_CONFIG(tg_cosine_embedding_loss_config, tg_cosine_embedding_loss_config_default, cosine_mark, .mark = cosine_mark);
 
 tg_tensor *tg_cosine_embedding_loss(tg_tape *t, tg_tensor *a, tg_tensor *b, tg_tensor *target,
                                     const tg_cosine_embedding_loss_config *given)
@@ -315,12 +308,8 @@ tg_tensor *tg_cosine_embedding_loss(tg_tape *t, tg_tensor *a, tg_tensor *b, tg_t
     return tg_apply(t, &cosine_op, inputs, 3, &attributes, sizeof attributes, NULL);
 }
 
-static const char triplet_mark[] = "tg_triplet_margin_loss_config_default";
-
-tg_triplet_margin_loss_config tg_triplet_margin_loss_config_default(void)
-{
-    return (tg_triplet_margin_loss_config){.mark = triplet_mark, .margin = 1, .p = 2, .eps = 1e-6};
-}
+TG_CONFIG(tg_triplet_margin_loss_config, tg_triplet_margin_loss_config_default, triplet_mark, .mark = triplet_mark,
+          .margin = 1, .p = 2, .eps = 1e-6);
 
 tg_tensor *tg_triplet_margin_loss(tg_tape *t, tg_tensor *anchor, tg_tensor *positive, tg_tensor *negative,
                                   const tg_triplet_margin_loss_config *given)

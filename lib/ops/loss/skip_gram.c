@@ -41,8 +41,7 @@ enum { SKIP_GRAM_PART = 256 };
 /* The sort looks at so many bits at a time. */
 enum { SORT_DIGIT = 11, SORT_DIGITS = 1 << SORT_DIGIT };
 
-TG_DECLARE_KERNEL(tg_skip_gram_forward);
-TG_DECLARE_KERNEL(tg_skip_gram_backward);
+TG_DECLARE_KERNELS(tg_skip_gram_forward, tg_skip_gram_backward);
 
 /* The pairs, and what forward saves. */
 typedef struct skip_gram {

@@ -22,8 +22,7 @@
 
 enum { ROW_CHUNKS = 16, ROW_PART = 8 * LANES };
 
-TG_DECLARE_KERNEL(tg_layer_norm_forward);
-TG_DECLARE_KERNEL(tg_layer_norm_backward);
+TG_DECLARE_KERNELS(tg_layer_norm_forward, tg_layer_norm_backward);
 
 typedef struct row_statistics {
     double mean, inverse; /* m and r */

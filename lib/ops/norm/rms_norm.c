@@ -11,8 +11,7 @@
 #include "ops/differentiate.h"
 #include "ops/lanes.h"
 
-TG_DECLARE_KERNEL(tg_rms_norm_forward);
-TG_DECLARE_KERNEL(tg_rms_norm_backward);
+TG_DECLARE_KERNELS(tg_rms_norm_forward, tg_rms_norm_backward);
 
 typedef struct rms {
     const real *x, *weight, *dy;

@@ -18,10 +18,8 @@
 #include "base/least.h"
 #include "ops/lanes.h"
 
-TG_DECLARE_WIDE_KERNEL(tg_softmax_forward);
-TG_DECLARE_WIDE_KERNEL(tg_softmax_backward);
-TG_DECLARE_WIDE_KERNEL(tg_log_softmax_forward);
-TG_DECLARE_WIDE_KERNEL(tg_log_softmax_backward);
+TG_DECLARE_WIDE_KERNELS(tg_softmax_forward, tg_softmax_backward);
+TG_DECLARE_WIDE_KERNELS(tg_log_softmax_forward, tg_log_softmax_backward);
 
 /* The largest number of neighboring lines that are computed together. */
 enum { STRIP = 128 };

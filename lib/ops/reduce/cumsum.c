@@ -8,8 +8,7 @@
 #include "base/least.h"
 #include "ops/kernel_real.h"
 
-TG_DECLARE_KERNEL(tg_cumsum_forward);
-TG_DECLARE_KERNEL(tg_cumsum_backward);
+TG_DECLARE_KERNELS(tg_cumsum_forward, tg_cumsum_backward);
 
 /* The lines that are summed at once. */
 enum { TOGETHER = 256 };

@@ -161,6 +161,20 @@ static inline __attribute__((always_inline)) void add_tile_terms(const tg_tile *
     }
 }
 
+/* Defines the function of a reducer that adds up an expression, the function `term` of a value x, the center of its
+ * output, and the attributes a. */
+#define TG_ADD_TERMS(function, term, expression)                                    \
+    static inline double term(real x, double center, const tg_reduce_attributes *a) \
+    {                                                                               \
+        (void)center, (void)a;                                                      \
+        return expression;                                                          \
+    }                                                                               \
+    static void function(const tg_tile *tile, double *sum)                          \
+    {                                                                               \
+        add_tile_terms(tile, term, sum);                                            \
+    }                                                                               \
+    static tg_accumulate function
+
 /* Adds the values themselves. */
 void KERNEL(tg_add_tile)(const tg_tile *tile, double *sum);
 

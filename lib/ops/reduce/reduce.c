@@ -110,18 +110,9 @@ static inline void set_centers(tg_outputs *o)
     }
 }
 
-static inline double tie_term(real x, double y, const tg_reduce_attributes *a)
-{
-    (void)a;
-    return x == (real)y;
-}
-
-static void add_ties(const tg_tile *tile, double *sum)
-{
-    add_tile_terms(tile, tie_term, sum);
-}
-
 /* The forward pass computed y = max x. */
+TG_ADD_TERMS(add_ties, tie_term, x == (real)center);
+
 static void reduce_ties(tg_outputs *o)
 {
     set_centers(o);
@@ -181,27 +172,9 @@ TG_REDUCE_OP(tg_amin_op, &extremes_reducer, &extremes_gradient, .op.name = "amin
 
 /* ---- var and std ---- */
 
-static inline double square_term(real x, double mean, const tg_reduce_attributes *a)
-{
-    (void)a;
-    return ((double)x - mean) * ((double)x - mean);
-}
-
-static inline double difference_term(real x, double mean, const tg_reduce_attributes *a)
-{
-    (void)a;
-    return (double)x - mean;
-}
-
-static void add_squared_distances(const tg_tile *tile, double *sum)
-{
-    add_tile_terms(tile, square_term, sum);
-}
-
-static void add_differences(const tg_tile *tile, double *sum)
-{
-    add_tile_terms(tile, difference_term, sum);
-}
+/* The center is the mean. */
+TG_ADD_TERMS(add_squared_distances, square_term, ((double)x - center) * ((double)x - center));
+TG_ADD_TERMS(add_differences, difference_term, (double)x - center);
 
 /* Finds the means. Each is corrected by the mean of the differences from it, so that that of equal values is exact. */
 static void reduce_means(tg_outputs *o)

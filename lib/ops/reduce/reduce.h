@@ -54,8 +54,7 @@ typedef struct tg_reduce_op {
 extern const tg_op *const tg_sum_integers_op;
 
 /* The kernels of all reductions (fold.c). */
-TG_DECLARE_WIDE_KERNEL(tg_reduce_forward);
-TG_DECLARE_WIDE_KERNEL(tg_reduce_backward);
+TG_DECLARE_WIDE_KERNELS(tg_reduce_forward, tg_reduce_backward);
 
 /* Joins a block of `more` values with the `count` values before it: their sums, and their maxima. */
 static inline void combine_sums(tg_partial *sofar, double count, const tg_partial *block, double more)

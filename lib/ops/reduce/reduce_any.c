@@ -67,16 +67,7 @@ TG_REDUCE_OP(tg_any_op, &any_reducer, NULL, .op.name = "any", .op.shape = any_sh
 TG_REDUCE_OP(tg_all_op, &any_reducer, NULL, .op.name = "all", .op.shape = any_shape);
 
 /* A u8 value counts as 0 or 1. */
-static inline double true_term(real x, double center, const tg_reduce_attributes *a)
-{
-    (void)center, (void)a;
-    return x != 0;
-}
-
-static void add_true(const tg_tile *tile, double *sum)
-{
-    add_tile_terms(tile, true_term, sum);
-}
+TG_ADD_TERMS(add_true, true_term, x != 0);
 
 static void reduce_integers(tg_outputs *o)
 {

@@ -13,16 +13,7 @@
 /* ---- logsumexp ---- */
 
 /* What is not a normal number is nothing beside the largest term, which is 1. */
-static inline double exp_term(real x, double most, const tg_reduce_attributes *a)
-{
-    (void)a;
-    return (double)real_exp_or_zero(x - (real)most);
-}
-
-static void add_exponentials(const tg_tile *tile, double *sum)
-{
-    add_tile_terms(tile, exp_term, sum);
-}
+TG_ADD_TERMS(add_exponentials, exp_term, (double)real_exp_or_zero(x - (real)center));
 
 /* The sum is not read if the maximum is not finite, except that of a block of -inf, which is 0. */
 static void reduce_exponentials(tg_outputs *o)
@@ -96,35 +87,9 @@ TG_REDUCE_OP(tg_logsumexp_op, &exponentials_reducer, &exponentials_gradient, .op
 /* ---- norm ---- */
 
 /* The powers that are summed: the loops for p = 1 and 2 have a constant p. */
-static inline double power_term(real x, double center, const tg_reduce_attributes *a)
-{
-    (void)center;
-    return tg_p_norm_add(0, (double)x, a->p);
-}
-
-static inline double size_term(real x, double center, const tg_reduce_attributes *a)
-{
-    (void)center, (void)a;
-    return tg_p_norm_add(0, (double)x, 1);
-}
-
-static inline double square_term(real x, double center, const tg_reduce_attributes *a)
-{
-    (void)center, (void)a;
-    return tg_p_norm_add(0, (double)x, 2);
-}
-
-static void add_powers(const tg_tile *tile, double *sum)
-{
-    const double p = tile->attributes->p;
-    if (p == 1) {
-        add_tile_terms(tile, size_term, sum);
-    } else if (p == 2) {
-        add_tile_terms(tile, square_term, sum);
-    } else {
-        add_tile_terms(tile, power_term, sum);
-    }
-}
+TG_ADD_TERMS(add_any_powers, power_term, tg_p_norm_add(0, (double)x, a->p));
+TG_ADD_TERMS(add_sizes, size_term, tg_p_norm_add(0, (double)x, 1));
+TG_ADD_TERMS(add_squares, square_term, tg_p_norm_add(0, (double)x, 2));
 
 static inline real size_key(real x, const tg_reduce_attributes *a)
 {
@@ -137,22 +102,14 @@ static void find_largest_size(const tg_tile *tile, double *most)
     find_largest(tile, size_key, most);
 }
 
-static inline double tie_term(real x, double most, const tg_reduce_attributes *a)
-{
-    (void)a;
-    return real_fabs(x) == (real)most;
-}
-
-static void add_ties(const tg_tile *tile, double *sum)
-{
-    add_tile_terms(tile, tie_term, sum);
-}
+TG_ADD_TERMS(add_ties, tie_term, real_fabs(x) == (real)center);
 
 /* For INFINITY the maximum is in `center`, and its ties in `sum`. */
 static void reduce_norm(tg_outputs *o)
 {
-    if (o->r->attributes->p < (double)INFINITY) {
-        KERNEL(tg_fold_sums)(o, add_powers, o->sum);
+    const double p = o->r->attributes->p;
+    if (p < (double)INFINITY) {
+        KERNEL(tg_fold_sums)(o, p == 1 ? add_sizes : p == 2 ? add_squares : add_any_powers, o->sum);
         return;
     }
     KERNEL(tg_fold)(o, find_largest_size, -(double)INFINITY, o->center);

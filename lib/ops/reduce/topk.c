@@ -17,8 +17,7 @@ typedef struct topk_attributes {
     bool largest;
 } topk_attributes;
 
-TG_DECLARE_KERNEL(tg_topk_forward);
-TG_DECLARE_KERNEL(tg_topk_backward);
+TG_DECLARE_KERNELS(tg_topk_forward, tg_topk_backward);
 
 /* The lines of a call. */
 typedef struct topk_lines {

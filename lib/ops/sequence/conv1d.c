@@ -18,8 +18,7 @@
 #include "ops/sequence/conv1d_call.h"
 #include "tensor/move.h"
 
-TG_DECLARE_KERNEL(tg_conv1d_forward);
-TG_DECLARE_KERNEL(tg_conv1d_backward);
+TG_DECLARE_KERNELS(tg_conv1d_forward, tg_conv1d_backward);
 
 /* ---- channel by channel ---- */
 
@@ -347,12 +346,7 @@ static const tg_op conv1d_op = {
     .backward_ignores_outputs = TG_OP_ALL,
 };
 
-static const char mark[] = "tg_conv1d_config_default";
-
-tg_conv1d_config tg_conv1d_config_default(void)
-{
-    return (tg_conv1d_config){.mark = mark, .stride = 1, .dilation = 1, .groups = 1};
-}
+TG_CONFIG(tg_conv1d_config, tg_conv1d_config_default, mark, .mark = mark, .stride = 1, .dilation = 1, .groups = 1);
 
 tg_tensor *tg_conv1d(tg_tape *t, tg_tensor *x, tg_tensor *weight, tg_tensor *bias, const tg_conv1d_config *given)
 {

@@ -16,10 +16,8 @@ typedef struct pool_attributes {
     int64_t kernel, stride, padding, dilation;
 } pool_attributes;
 
-TG_DECLARE_KERNEL(tg_max_pool1d_forward);
-TG_DECLARE_KERNEL(tg_max_pool1d_backward);
-TG_DECLARE_KERNEL(tg_avg_pool1d_forward);
-TG_DECLARE_KERNEL(tg_avg_pool1d_backward);
+TG_DECLARE_KERNELS(tg_max_pool1d_forward, tg_max_pool1d_backward);
+TG_DECLARE_KERNELS(tg_avg_pool1d_forward, tg_avg_pool1d_backward);
 
 /* The outputs that are computed at once. */
 enum { POOL_PART = 256 };
@@ -283,12 +281,7 @@ static const tg_op avg_pool1d_op = {
     .backward_ignores_outputs = TG_OP_ALL,
 };
 
-static const char mark[] = "tg_pool1d_config_default";
-
-tg_pool1d_config tg_pool1d_config_default(void)
-{
-    return (tg_pool1d_config){.mark = mark, .dilation = 1};
-}
+TG_CONFIG(tg_pool1d_config, tg_pool1d_config_default, mark, .mark = mark, .dilation = 1);
 
 static tg_tensor *apply(tg_tape *t, const tg_op *op, tg_tensor *x, int64_t kernel, const tg_pool1d_config *given)
 {

@@ -14,10 +14,8 @@
 #include "ops/sequence/recurrent_attributes.h"
 #include "ops/sequence/recurrent_cells.h"
 
-TG_DECLARE_WIDE_KERNEL(tg_gru_forward);
-TG_DECLARE_WIDE_KERNEL(tg_gru_backward);
-TG_DECLARE_WIDE_KERNEL(tg_lstm_forward);
-TG_DECLARE_WIDE_KERNEL(tg_lstm_backward);
+TG_DECLARE_WIDE_KERNELS(tg_gru_forward, tg_gru_backward);
+TG_DECLARE_WIDE_KERNELS(tg_lstm_forward, tg_lstm_backward);
 
 /* The values of a state that are worth the wake-up of a thread. */
 enum { STEP_GRAIN = TG_GRAIN / 16 };

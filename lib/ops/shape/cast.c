@@ -9,8 +9,7 @@
 #include "ops/kernel_real.h"
 #include "tensor/strided.h"
 
-TG_DECLARE_KERNEL(tg_cast_forward);
-TG_DECLARE_KERNEL(tg_cast_backward);
+TG_DECLARE_KERNELS(tg_cast_forward, tg_cast_backward);
 
 enum { CAST_PART = 512 };
 

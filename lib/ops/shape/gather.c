@@ -8,10 +8,8 @@
  */
 #include "ops/shape/picks_real.h"
 
-TG_DECLARE_KERNEL(tg_gather_forward);
-TG_DECLARE_KERNEL(tg_gather_backward);
-TG_DECLARE_KERNEL(tg_index_select_forward);
-TG_DECLARE_KERNEL(tg_index_select_backward);
+TG_DECLARE_KERNELS(tg_gather_forward, tg_gather_backward);
+TG_DECLARE_KERNELS(tg_index_select_forward, tg_index_select_backward);
 
 static picks picks_of_gather(const tg_op_call *call)
 {

@@ -11,8 +11,7 @@
 #include "ops/kernel_real.h"
 #include "tensor/strided.h"
 
-TG_DECLARE_KERNEL(tg_cat_forward);
-TG_DECLARE_KERNEL(tg_cat_backward);
+TG_DECLARE_KERNELS(tg_cat_forward, tg_cat_backward);
 
 typedef struct join_attributes {
     int axis;

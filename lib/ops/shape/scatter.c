@@ -10,10 +10,8 @@
 #include "ops/shape/picks_real.h"
 #include "tensor/strided.h"
 
-TG_DECLARE_KERNEL(tg_scatter_add_forward);
-TG_DECLARE_KERNEL(tg_scatter_add_backward);
-TG_DECLARE_KERNEL(tg_index_add_forward);
-TG_DECLARE_KERNEL(tg_index_add_backward);
+TG_DECLARE_KERNELS(tg_scatter_add_forward, tg_scatter_add_backward);
+TG_DECLARE_KERNELS(tg_index_add_forward, tg_index_add_backward);
 
 static picks picks_of_scatter(const tg_op_call *call)
 {
