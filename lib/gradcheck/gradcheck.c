@@ -150,6 +150,7 @@ static bool prepare(tg_check *c)
     if (!c->tape || !c->variables || !c->inputs || !c->moved || !c->values) {
         return tg_check_out_of_memory(c);
     }
+    c->start = c->config.rng ? *c->config.rng : *c->rng;
     bool any = false;
     for (int k = 0; k < c->input_count; k++) {
         if (!tg_check_copy_input(c, k)) {

@@ -9,6 +9,7 @@
 
 #include <tapegrad/gradcheck.h>
 
+#include "base/random.h"
 #include "gradcheck/guard.h"
 
 /* The number of random directions of an input, and of projections of the result: without signs, and with signs. */
@@ -50,6 +51,7 @@ typedef struct tg_check {
     const double **values; /* with a reference: the values of `moved` */
     tg_run *run;           /* a private one: an error of the function must not stop the program's */
     tg_rng *rng;
+    tg_rng start; /* the state of the generator with which each call begins */
     tg_tape *tape;
     tg_shape output_shape;
     int64_t outputs;      /* the number of values of the result */

@@ -219,11 +219,7 @@ static void begin_call(tg_check *c, bool guarded)
     tg_tape_reset(c->tape);
     tg_tape_set_recording(c->tape, true);
     tg_tape_set_training(c->tape, c->config.training);
-    if (c->config.rng) {
-        tg_rng_copy(c->rng, c->config.rng);
-    } else {
-        tg_rng_seed(c->rng, 0);
-    }
+    *c->rng = c->start;
 }
 
 /* Returns the function's result for these inputs, or NULL after an error. */

@@ -204,8 +204,18 @@ static void report(const run *r, const guarded *b, const char *verb, int64_t byt
              (long long)value, b->what, number, (long long)((int64_t)b->bytes / unit));
 }
 
+/* Returns whether all bytes have a value: the first one has it, and each other one that of its neighbor. Without this
+ * the loops over bytes below would be a fifth of a check. */
+static bool are_all(const char *bytes, size_t count, unsigned char value)
+{
+    return count == 0 || ((unsigned char)*bytes == value && memcmp(bytes, bytes + 1, count - 1) == 0);
+}
+
 static void check_zones(const run *r, const guarded *b)
 {
+    if (are_all(b->values - ZONE, ZONE, b->fill) && are_all(b->values + b->bytes, b->behind, b->fill)) {
+        return;
+    }
     for (size_t i = 1; i <= ZONE; i++) {
         if ((unsigned char)b->values[-(int64_t)i] != b->fill) {
             report(r, b, "writes", -(int64_t)i);
@@ -222,6 +232,10 @@ static void check_zones(const run *r, const guarded *b)
 
 static void check_constant(const run *r, const guarded *b)
 {
+    if (b->bytes == 0 ||
+        (b->is_hidden ? are_all(b->values, b->bytes, b->fill) : memcmp(b->values, b->original, b->bytes) == 0)) {
+        return;
+    }
     for (size_t i = 0; i < b->bytes; i++) {
         if ((unsigned char)b->values[i] != (b->is_hidden ? b->fill : (unsigned char)b->original[i])) {
             report(r, b, "may only read, but changes", (int64_t)i);

@@ -123,27 +123,29 @@ static bool check_masks(tg_tape *t, tg_shape q, const tg_tensor *k,
         (first && !tg_tape_expect_values(t, call, "first_keys", first))) {
         return false;
     }
-    tg_shape_format(q, q_text);
-    tg_shape_format(tg_shape_of(k), k_text);
     if (bias && !tg_is_repeated_matrix(bias, q, q.size[q.rank - 2], keys)) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the bias is %s; for queries %s and keys %s it must be (..,T,S)",
-                            tg_shape_format(tg_shape_of(bias), text), q_text, k_text);
+                            tg_shape_format(tg_shape_of(bias), text), tg_shape_format(q, q_text),
+                            tg_shape_format(tg_shape_of(k), k_text));
     }
     if (mask && (mask->dtype != TG_U8 || mask->rank != 2 || mask->shape[0] != sequences || mask->shape[1] != keys)) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call,
                             "the key mask is %s %s; for queries %s and keys %s it must be u8 (B,S)",
-                            tg_dtype_name(tg_dtype_of(mask)), tg_shape_format(tg_shape_of(mask), text), q_text, k_text);
+                            tg_dtype_name(tg_dtype_of(mask)), tg_shape_format(tg_shape_of(mask), text),
+                            tg_shape_format(q, q_text), tg_shape_format(tg_shape_of(k), k_text));
     }
     if (lengths && (lengths->dtype != TG_I32 || lengths->rank != 1 || lengths->shape[0] != sequences)) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the lengths are %s %s; for queries %s they must be i32 (B)",
-                            tg_dtype_name(tg_dtype_of(lengths)), tg_shape_format(tg_shape_of(lengths), text), q_text);
+                            tg_dtype_name(tg_dtype_of(lengths)), tg_shape_format(tg_shape_of(lengths), text),
+                            tg_shape_format(q, q_text));
     }
     if (first &&
         (first->dtype != TG_I32 || first->rank < 1 || first->rank > 2 ||
          (first->rank == 2 && first->shape[0] != sequences) || first->shape[first->rank - 1] != q.size[q.rank - 2])) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call,
                             "the first keys are %s %s; for queries %s they must be i32 (T), or (B,T) for (B,..,T,D)",
-                            tg_dtype_name(tg_dtype_of(first)), tg_shape_format(tg_shape_of(first), text), q_text);
+                            tg_dtype_name(tg_dtype_of(first)), tg_shape_format(tg_shape_of(first), text),
+                            tg_shape_format(q, q_text));
     }
     return true;
 }
