@@ -1,9 +1,11 @@
-/* word_vectors: word2vec on the command line: trains vectors of words on texts, and answers questions about them.
+/* word_vectors: word2vec and fastText on the command line: trains vectors of words on texts, and answers questions
+ * about them.
  *
  *   main.c     the commands and their options
  *   corpus.c   texts as ids of words
  *   pairs.c    pairs of words, and negatives
  *   train.c    the training loop
+ *   bags.c     words and their n-grams
  *   query.c    neighbors and analogies
  */
 #include <string.h>
@@ -28,6 +30,10 @@ static const command_line_option table[] = {
     {"window", "N", VALUE_INTEGER, AT(window), "[1,1000]", "words on each side of a word that are its context", TRAIN},
     {"negatives", "N", VALUE_INTEGER, AT(negatives), "[1,1000]", "words that are drawn for each pair", TRAIN},
     {"min-count", "N", VALUE_INTEGER, AT(min_count), "[1,1000000000]", "smallest frequency of a word", TRAIN},
+    {"min-n", "N", VALUE_INTEGER, AT(min_n), "[1,1000]", "smallest number of characters of an n-gram", TRAIN},
+    {"max-n", "N", VALUE_INTEGER, AT(max_n), "[0,1000]",
+     "largest number of characters of an n-gram, 6 in fastText; with 0 words have no n-grams", TRAIN},
+    {"buckets", "N", VALUE_INTEGER, AT(buckets), "[1,2000000000]", "rows into which the n-grams are hashed", TRAIN},
     {"epochs", "N", VALUE_INTEGER, AT(epochs), SIZE, "passes over the texts", TRAIN},
     {"batch", "N", VALUE_INTEGER, AT(batch), SIZE,
      "pairs of a step (default 1000, or fewer if a word is very frequent); with some thousands the loss diverges",
@@ -38,7 +44,7 @@ static const command_line_option table[] = {
     {"threads", "N", VALUE_INTEGER, AT(threads), "[1,256]", "threads (default one per processor); they change no bit",
      TRAIN},
     {"vectors", "FILE", VALUE_TEXT, AT(vectors), NULL,
-     "file of word2vec's format, binary if its name ends with .bin, else text", NEIGHBORS | ANALOGY},
+     "file of fastText, or of word2vec's format, binary if its name ends with .bin, else text", NEIGHBORS | ANALOGY},
     {"words", "WORDS", VALUE_TEXT, AT(words), NULL,
      "words with spaces between them; capital letters become small if no word of the file has one", NEIGHBORS},
     {"words", "WORDS", VALUE_TEXT, AT(words), NULL,
@@ -55,8 +61,12 @@ static const struct {
     {"train", TRAIN, train,
      "word_vectors train: trains the vectors of words, by word2vec's skip-gram with negative sampling.\n"
      "It writes vectors.txt and vectors.bin, which word2vec's programs and gensim open, vectors.safetensors, and\n"
-     "words.txt. Ctrl-C stops the training and saves what it has learned.\n"},
-    {"neighbors", NEIGHBORS, neighbors, "word_vectors neighbors: prints the words with the most similar vectors.\n"},
+     "words.txt. With --max-n the vector of a word is the mean of a row of its own and those of its n-grams; then\n"
+     "fasttext.bin, which fastText and gensim open, takes the place of vectors.safetensors. Ctrl-C stops the training\n"
+     "and saves what it has learned.\n"},
+    {"neighbors", NEIGHBORS, neighbors,
+     "word_vectors neighbors: prints the words with the most similar vectors. In a file of fastText a word that\n"
+     "no text had has the vector of its n-grams.\n"},
     {"analogy", ANALOGY, analogy,
      "word_vectors analogy: answers \"man is to king as woman is to\" for --words 'man king woman'.\n"},
 };
@@ -94,6 +104,8 @@ static int run(int argc, char **argv)
                          .window = 5,
                          .negatives = 5,
                          .min_count = 5,
+                         .min_n = 3,
+                         .buckets = 2000000,
                          .epochs = 5,
                          .alpha = 0.025,
                          .min_alpha = 0.0001,

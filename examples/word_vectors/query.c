@@ -13,11 +13,16 @@ enum { MOST_WORDS = 16, LONGEST = 256 };
 
 #define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-/* A table of vectors, and the ids of the words of the question. */
+/* A table of vectors (V,C), and the words of the question, their ids and their vectors (count,C). A word that has only
+ * n-grams in the file has the id -1. */
 typedef struct question {
-    tg_words *words;
-    tg_tensor *vectors;
+    const tg_words *words;
+    tg_words *opened;      /* of a file of word2vec */
+    tg_subwords *subwords; /* of one of fastText, with the rows of the n-grams */
+    tg_tensor *rows, *vectors;
+    char asked[MOST_WORDS][LONGEST];
     int32_t ids[MOST_WORDS];
+    float *asked_vectors;
     int count;
 } question;
 
@@ -38,6 +43,55 @@ static void lower(char *word)
     }
 }
 
+/* Returns whether a file begins as those of fastText do. */
+static bool is_fasttext(const char *path)
+{
+    char begin[4];
+    FILE *file = fopen(path, "rb");
+    const bool is_read = file && fread(begin, sizeof begin, 1, file) == 1;
+    if (file) {
+        fclose(file);
+    }
+    return is_read && memcmp(begin, "\xba\x16\x4f\x2f", sizeof begin) == 0;
+}
+
+/* Reads the file. Returns false with the error set. */
+static bool open_file(question *q, const char *path, tg_error *error)
+{
+    const size_t length = strlen(path);
+    const bool is_binary = length > 4 && strcmp(path + length - 4, ".bin") == 0;
+    if (!is_fasttext(path)) {
+        q->words = q->opened =
+            tg_words_open_vectors(path, is_binary ? TG_VECTORS_BINARY : TG_VECTORS_TEXT, &q->vectors, error);
+        return q->words;
+    }
+    tg_tensor *contexts;
+    q->subwords = tg_subwords_open(path, &q->rows, &contexts, error);
+    tg_release(contexts);
+    q->words = tg_subwords_words(q->subwords);
+    q->vectors = q->subwords ? vectors_of_words(q->subwords, q->rows, error) : NULL;
+    return q->vectors;
+}
+
+/* Finds a word of the question, or its n-grams, and its vector. Returns false after printing an error. */
+static bool ask(question *q, const options *o, const char *word)
+{
+    if (q->count == MOST_WORDS) {
+        return complain("more than %d words", MOST_WORDS);
+    }
+    const int64_t width = tg_tensor_size(q->vectors, 1);
+    const int32_t id = tg_words_find(q->words, word);
+    float *vector = q->asked_vectors + q->count * width;
+    if (id >= 0) {
+        memcpy(vector, (const float *)tg_tensor_data(q->vectors) + id * width, (size_t)width * sizeof *vector);
+    } else if (!q->subwords || !tg_subwords_vector(q->subwords, q->rows, word, vector, NULL)) {
+        return complain("%s: it has no word '%s'%s", o->vectors, word, q->subwords ? ", nor n-grams of it" : "");
+    }
+    snprintf(q->asked[q->count], LONGEST, "%s", word);
+    q->ids[q->count++] = id;
+    return true;
+}
+
 /* Reads the file and the words. Returns false after printing an error. In both cases, call close_question. */
 static bool open_question(question *q, const options *o)
 {
@@ -46,14 +100,15 @@ static bool open_question(question *q, const options *o)
         return complain("the options must have --words WORDS");
     }
     tg_error error = TG_NO_ERROR;
-    const size_t length = strlen(o->vectors);
-    const bool is_binary = length > 4 && strcmp(o->vectors + length - 4, ".bin") == 0;
-    q->words = tg_words_open_vectors(o->vectors, is_binary ? TG_VECTORS_BINARY : TG_VECTORS_TEXT, &q->vectors, &error);
-    if (!q->words) {
+    if (!open_file(q, o->vectors, &error)) {
         return access(o->vectors, F_OK) != 0 && errno == ENOENT
                    ? complain("there are no vectors in %s: run `word_vectors train` first, or give --vectors",
                               o->vectors)
                    : complain("%s", error.text);
+    }
+    q->asked_vectors = calloc((size_t)(MOST_WORDS * tg_tensor_size(q->vectors, 1)), sizeof(float));
+    if (!q->asked_vectors) {
+        return complain("out of memory");
     }
     const bool is_lower = !has_capitals(q->words);
     for (const char *at = o->words + strspn(o->words, " "); *at; at += strspn(at, " ")) {
@@ -63,20 +118,20 @@ static bool open_question(question *q, const options *o)
         if (is_lower) {
             lower(word);
         }
-        int32_t id = tg_words_find(q->words, word);
-        if (id < 0 || q->count == MOST_WORDS) {
-            return id < 0 ? complain("%s: it has no word '%s'", o->vectors, word)
-                          : complain("more than %d words", MOST_WORDS);
+        if (!ask(q, o, word)) {
+            return false;
         }
-        q->ids[q->count++] = id;
     }
     return q->count > 0 || complain("--words has no word");
 }
 
 static void close_question(question *q)
 {
-    tg_words_free(q->words);
+    tg_words_free(q->opened);
+    tg_subwords_free(q->subwords);
+    tg_release(q->rows);
     tg_release(q->vectors);
+    free(q->asked_vectors);
 }
 
 static double dot(const float *a, const float *b, int64_t width)
@@ -136,11 +191,11 @@ int neighbors(const options *o)
     bool good = open_question(&q, o);
     const int64_t width = good ? tg_tensor_size(q.vectors, 1) : 0;
     for (int i = 0; good && i < q.count; i++) {
-        print_line(stdout, "%s", tg_words_at(q.words, q.ids[i]));
+        print_line(stdout, "%s%s", q.asked[i], q.ids[i] < 0 ? " (never seen: by its n-grams)" : "");
         question one = q;
         one.ids[0] = q.ids[i];
         one.count = 1;
-        good = print_nearest(&one, (const float *)tg_tensor_data(q.vectors) + q.ids[i] * width, 0, o->top);
+        good = print_nearest(&one, q.asked_vectors + i * width, 0, o->top);
     }
     close_question(&q);
     return good ? 0 : 2;
@@ -157,15 +212,14 @@ int analogy(const options *o)
         good = complain("out of memory");
     }
     for (int i = 0; good && i < 3; i++) {
-        const float *vector = (const float *)tg_tensor_data(q.vectors) + q.ids[i] * width;
+        const float *vector = q.asked_vectors + i * width;
         const double factor = (i == 0 ? -1 : 1) / sqrt(dot(vector, vector, width));
         for (int64_t k = 0; k < width; k++) {
             direction[k] += (float)(factor * (double)vector[k]);
         }
     }
     if (good) {
-        print_line(stdout, "%s is to %s as %s is to", tg_words_at(q.words, q.ids[0]), tg_words_at(q.words, q.ids[1]),
-                   tg_words_at(q.words, q.ids[2]));
+        print_line(stdout, "%s is to %s as %s is to", q.asked[0], q.asked[1], q.asked[2]);
         good = print_nearest(&q, direction, 0, o->top);
     }
     free(direction);

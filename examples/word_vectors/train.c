@@ -16,9 +16,10 @@ typedef struct training {
     const options *o;
     corpus text;
     pairs pairs;
+    bags bags; /* with n-grams */
     tg_run *shared_run;
     tg_params *params;
-    /* (V,C): the vectors of words, and those of words as contexts */
+    /* (V,C): the vectors of words, and with n-grams further rows; and the vectors of words as contexts (V,C) */
     tg_tensor *words, *contexts;
     tg_optim *optim;
     tg_tape *tape;
@@ -34,15 +35,20 @@ static bool is_good(const training *t)
     return tg_tape_error(t->tape)->code == TG_OK || complain("%s", tg_tape_error(t->tape)->text);
 }
 
-/* Creates the model: word2vec's tables, of which the second one begins with zeros. */
+/* Creates the model: word2vec's tables, of which the second one begins with zeros. The first one begins with the bounds
+ * of word2vec, and with n-grams with those of fastText. */
 static bool make(training *t)
 {
     const options *o = t->o;
-    const int64_t words = t->text.vocabulary;
+    const bool has_ngrams = o->max_n > 0;
+    if (has_ngrams && !bags_make(&t->bags, &t->text, o)) {
+        return false;
+    }
+    const int64_t words = t->text.vocabulary, rows = has_ngrams ? tg_subwords_rows(t->bags.subwords) : words;
     t->shared_run = tg_run_new((uint64_t)o->seed);
     t->params = tg_params_new(t->shared_run, TG_F32);
     t->tape = tg_tape_new(t->shared_run, NULL);
-    t->words = tg_params_add(t->params, "words.weight", TG_SHAPE(words, o->width));
+    t->words = tg_params_add(t->params, "words.weight", TG_SHAPE(rows, o->width));
     t->contexts = tg_params_add(t->params, "contexts.weight", TG_SHAPE(words, o->width));
     tg_sgd_config config = tg_sgd_config_default();
     config.lr = o->alpha;
@@ -52,7 +58,7 @@ static bool make(training *t)
     if (!is_good(t)) {
         return false;
     }
-    const double bound = 0.5 / (double)o->width;
+    const double bound = (has_ngrams ? 1 : 0.5) / (double)o->width;
     bool is_made = pairs_make(&t->pairs, &t->text, o, tg_run_rng(t->shared_run)) && t->centers && t->targets &&
                    tg_tensor_fill_uniform(t->words, tg_run_rng(t->shared_run), -bound, bound, NULL) &&
                    tg_tensor_fill(t->contexts, 0, NULL);
@@ -84,7 +90,9 @@ static bool step(training *t, int64_t count)
         centers = tg_slice(t->tape, centers, 0, 0, count, 1);
         targets = tg_slice(t->tape, targets, 0, 0, count, 1);
     }
-    tg_tensor *loss = tg_skip_gram_loss(t->tape, centers, t->words, targets, t->contexts, TG_REDUCTION_SUM);
+    tg_tensor *words =
+        o->max_n > 0 ? bags_vectors(&t->bags, t->tape, t->words, tg_tensor_data_mut(centers), count) : t->words;
+    tg_tensor *loss = tg_skip_gram_loss(t->tape, centers, words, targets, t->contexts, TG_REDUCTION_SUM);
     tg_backward(t->tape, loss, NULL);
     const double progress = (double)t->done / (double)t->all;
     tg_optim_set_lr(t->optim, NULL, o->alpha + (o->min_alpha - o->alpha) * progress);
@@ -127,22 +135,27 @@ static bool run(training *t)
     return true;
 }
 
-/* Writes the vectors in three formats. */
+/* Writes the vectors of words in the formats of word2vec, and all tables in a third one. */
 static bool save(const training *t)
 {
     tg_error error = TG_NO_ERROR;
     const char *out = t->o->out;
+    const bool has_ngrams = t->o->max_n > 0;
+    const char *tables = has_ngrams ? "fasttext.bin" : "vectors.safetensors";
+    tg_tensor *vectors = has_ngrams ? vectors_of_words(t->bags.subwords, t->words, &error) : tg_retain(t->words);
     bool good =
         folder_make(out) &&
-        ((tg_words_save_vectors(t->text.words, t->words, folder_file(out, "vectors.txt"), TG_VECTORS_TEXT, &error) &&
-          tg_words_save_vectors(t->text.words, t->words, folder_file(out, "vectors.bin"), TG_VECTORS_BINARY, &error) &&
-          tg_params_save(t->params, folder_file(out, "vectors.safetensors"), NULL, &error) &&
+        ((vectors &&
+          tg_words_save_vectors(t->text.words, vectors, folder_file(out, "vectors.txt"), TG_VECTORS_TEXT, &error) &&
+          tg_words_save_vectors(t->text.words, vectors, folder_file(out, "vectors.bin"), TG_VECTORS_BINARY, &error) &&
+          (has_ngrams ? tg_subwords_save(t->bags.subwords, t->words, t->contexts, folder_file(out, tables), &error)
+                      : tg_params_save(t->params, folder_file(out, tables), NULL, &error)) &&
           tg_words_save(t->text.words, folder_file(out, "words.txt"), &error)) ||
          complain("%s", error.text));
+    tg_release(vectors);
     if (good) {
-        print_line(stdout,
-                   "written to %s: vectors.txt and vectors.bin for word2vec and gensim, vectors.safetensors, words.txt",
-                   out);
+        print_line(stdout, "written to %s: vectors.txt and vectors.bin for word2vec and gensim, %s%s, words.txt", out,
+                   tables, has_ngrams ? " for fastText and gensim" : "");
     }
     return good;
 }
@@ -183,6 +196,7 @@ int train(const options *given)
     interrupt_catch();
     bool good = make(&t) && run(&t) && save(&t);
     pairs_free(&t.pairs);
+    bags_free(&t.bags);
     tg_release(t.centers);
     tg_release(t.targets);
     tg_optim_free(t.optim);

@@ -9,7 +9,7 @@
 typedef struct options {
     const char *text, *out;
     bool as_is;
-    int64_t width, window, negatives, min_count, epochs, batch, seed, threads;
+    int64_t width, window, negatives, min_count, epochs, batch, seed, threads, min_n, max_n, buckets;
     double alpha, min_alpha;
     const char *vectors, *words;
     int64_t top;
@@ -61,6 +61,28 @@ void pairs_begin(pairs *p);
 /* Writes the next pairs, at most `most`: their centers, and for each a context and N negatives. Returns their number,
  * 0 at the end of the pass, and -1 with the error set. */
 int64_t pairs_next(pairs *p, int64_t most, int32_t *centers, int32_t *targets, tg_error *error);
+
+/* ---- bags.c ---- */
+
+/* The rows of each word, its own and those of its n-grams, and the bags of a step. */
+typedef struct bags {
+    tg_subwords *subwords;
+    int32_t vocabulary;
+    tg_tokens *rows;
+    /* of a step: the rows of all bags, where each bag begins, and 1 / its number of rows */
+    int32_t *ids, *begin;
+    float *shares;
+} bags;
+
+/* Returns false after printing an error. In both cases, call bags_free. */
+bool bags_make(bags *b, const corpus *c, const options *o);
+void bags_free(bags *b);
+
+/* Returns the vectors of the words of a step (bags,C), and replaces each center by the number of its bag. */
+tg_tensor *bags_vectors(bags *b, tg_tape *tape, tg_tensor *table, int32_t *centers, int64_t count);
+
+/* Returns the vectors of all words (V,C), for tg_release; NULL with the error set. */
+tg_tensor *vectors_of_words(const tg_subwords *subwords, const tg_tensor *rows, tg_error *error);
 
 /* ---- commands ---- */
 

@@ -140,6 +140,91 @@ TG_API bool tg_words_save_vectors(const tg_words *words, const tg_tensor *vector
 TG_API tg_words *tg_words_open_vectors(const char *path, tg_vectors_format format, tg_tensor **vectors,
                                        tg_error *error);
 
+/* ---- words and their n-grams: fastText (Bojanowski et al. 2017) -------------------------------------------------- */
+/* The vector of a word is the mean of a row of its own and of the rows of its n-grams: the parts of <word> that have
+ * `shortest` to `longest` characters. So a word that no text had has a vector, too. One table has all rows: first those
+ * of the V words, and then `buckets` rows, into which the n-grams are hashed.
+ *
+ * ```c
+ * tg_words *words = tg_words_new(text, length, NULL, &error);
+ * int64_t counts[100] = {0};                                   // how often the text has each word; for files alone
+ * tg_subwords_config config = tg_subwords_config_default();
+ * config.buckets = 1000;
+ * tg_subwords *subwords = tg_subwords_new(words, counts, tg_words_vocabulary(words), &config, &error);
+ * tg_tensor *table = tg_params_add_normal(params, "words", TG_SHAPE(tg_subwords_rows(subwords), 4), 0, 1);
+ * float vector[4];
+ * tg_subwords_vector(subwords, table, "catlike", vector, &error); // the text does not have this word
+ * tg_subwords_free(subwords);
+ * tg_words_free(words);
+ * ```
+ *
+ * A model is trained by tg_embedding_bag over the rows of its words (examples/word_vectors). The text of vectors that
+ * fastText calls .vec is one of TG_VECTORS_TEXT. */
+
+typedef struct tg_subwords tg_subwords;
+
+typedef struct tg_subwords_config {
+    /* private: tg_subwords_config_default() sets it */
+    tg_config_mark mark;
+    /* the smallest number of characters of an n-gram, fastText's minn; 0 is 1; default 3 */
+    int32_t shortest;
+    /* the largest one, maxn; with 0 words have no n-grams; default 6 */
+    int32_t longest;
+    /* the number of rows for n-grams, 0 only without n-grams; default 2000000 */
+    int32_t buckets;
+
+    /* The fields below only go into files, for programs that continue a training. */
+    /* the number of words on each side of a word that are its context; default 5 */
+    int32_t window;
+    /* default 5 */
+    int32_t epochs;
+    /* the smallest frequency of a word; default 5 */
+    int32_t min_count;
+    /* the number of negatives; default 5 */
+    int32_t negatives;
+    /* the threshold above which frequent words are left out at random, 0 for none; default 0 */
+    double sample;
+} tg_subwords_config;
+
+TG_API tg_subwords_config tg_subwords_config_default(void);
+
+/* Returns the n-grams of the words with the ids 0 to `vocabulary` - 1, which are copied; yours to free. `counts` has
+ * how often the text has each of them. VALUE for a vocabulary of more words than there are, negative numbers, a
+ * shortest n-gram that is longer than the longest, n-grams without buckets, and more than INT32_MAX rows. */
+TG_API tg_subwords *tg_subwords_new(const tg_words *words, const int64_t *counts, int32_t vocabulary,
+                                    const tg_subwords_config *config, tg_error *error);
+TG_API void tg_subwords_free(tg_subwords *subwords);
+
+/* Returns the words, borrowed. */
+TG_API const tg_words *tg_subwords_words(const tg_subwords *subwords);
+
+/* Returns the number of rows of the table: of words, and of n-grams. */
+TG_API int64_t tg_subwords_rows(const tg_subwords *subwords);
+
+/* Writes the rows of a word, which are yours (tg_tokens_free): its own, if it is in the vocabulary, and one for each
+ * n-gram, by their first characters and then by their lengths. As in fastText, < and > alone are no n-grams, and the
+ * word </s>, the end of a line, has none. RANGE for a word that is not in the vocabulary and has no n-grams. After an
+ * error *rows is empty. */
+TG_API bool tg_subwords_encode(const tg_subwords *subwords, const char *word, tg_tokens *rows, tg_error *error);
+
+/* Writes the vector of a word, the mean of its rows in the table, to an array of C floats. The table is
+ * (tg_subwords_rows,C) f32. DTYPE; SHAPE; RANGE as for tg_subwords_encode. */
+TG_API bool tg_subwords_vector(const tg_subwords *subwords, const tg_tensor *table, const char *word, float *vector,
+                               tg_error *error);
+
+/* Writes a model as fastText's .bin, which fastText and gensim's load_facebook_model open: the words, the table, and
+ * the vectors of the words as contexts, (V,C) f32. DTYPE; SHAPE. */
+TG_API bool tg_subwords_save(const tg_subwords *subwords, const tg_tensor *table, const tg_tensor *contexts,
+                             const char *path, tg_error *error);
+
+/* Opens such a file, of version 11 or 12. Returns its words, and writes the table and the contexts, all of which are
+ * yours. NULL in all of them after an error. A word may have bytes that are not UTF-8, as in some published models.
+ *
+ * FORMAT for another file, a file that ends early or goes on, one with labels or one that is quantized (.ftz), equal or
+ * empty words, and words above 65535 bytes; and for numbers that do not fit together or the size of the file, before
+ * memory is taken for them. */
+TG_API tg_subwords *tg_subwords_open(const char *path, tg_tensor **table, tg_tensor **contexts, tg_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -12,10 +12,8 @@
 #include <string.h>
 
 #include <tapegrad/extend.h>
-#include "text/words.h"
+#include "text/vectors_file.h"
 
-#define FILE_PIECE ((size_t)1 << 18)
-#define LONGEST_WORD ((size_t)65535)
 #define LONGEST_NUMBER 60
 
 /* ---- writing ---- */
@@ -27,8 +25,7 @@ static void add_number(tg_text_buffer *text, float value)
     tg_text_add(text, tg_format_number((double)value, 9, digits));
 }
 
-/* Adds the bytes of a float in little-endian order. */
-static void add_bytes(tg_text_buffer *text, float value)
+void tg_vectors_add_float(tg_text_buffer *text, float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -46,13 +43,12 @@ static void add_row(tg_text_buffer *text, const char *word, const tg_tensor *vec
         tg_text_add(text, " ");
     }
     for (int64_t i = row * width; i < (row + 1) * width; i++) {
-        (format == TG_VECTORS_BINARY ? add_bytes : add_number)(text, (float)tg_tensor_value_at(vectors, i));
+        (format == TG_VECTORS_BINARY ? tg_vectors_add_float : add_number)(text, (float)tg_tensor_value_at(vectors, i));
     }
     tg_text_add(text, "\n");
 }
 
-/* Writes the buffer to the file, and empties it. */
-static bool write_piece(tg_file_writer *file, tg_text_buffer *text, tg_error *error)
+bool tg_vectors_write(tg_file_writer *file, tg_text_buffer *text, tg_error *error)
 {
     bool is_written = text->failed ? tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory", file->call)
                                    : tg_file_writer_write(file, text->bytes, text->length, error);
@@ -69,9 +65,9 @@ static bool write_rows(tg_file_writer *file, const tg_words *words, const tg_ten
     bool is_written = true;
     for (int64_t row = 0; row < rows && is_written && !text.failed; row++) {
         add_row(&text, tg_words_at(words, (int32_t)row), vectors, row, format);
-        is_written = text.length < FILE_PIECE || write_piece(file, &text, error);
+        is_written = text.length < VECTORS_PIECE || tg_vectors_write(file, &text, error);
     }
-    is_written = is_written && write_piece(file, &text, error);
+    is_written = is_written && tg_vectors_write(file, &text, error);
     tg_free(text.bytes);
     return is_written;
 }
@@ -125,25 +121,21 @@ bool tg_words_save_vectors(const tg_words *words, const tg_tensor *vectors, cons
 static const char opens[] = "words_open_vectors";
 static const char spaces[] = " \t\v\f\r\n"; /* of ASCII: what Python's bytes.rstrip() takes from the end of a line */
 
-/* A file that is read in pieces: bytes[begin .. end) are next. */
-typedef struct reader {
-    tg_file file;
-    uint64_t offset; /* of `end` in the file */
-    size_t begin, end;
-    char *bytes; /* FILE_PIECE */
-    int64_t rows, width, row;
-    tg_error *error;
-} reader;
+typedef tg_vectors_reader reader;
 
 static bool fail(const reader *r, const char *problem)
 {
     return r->row < 0 ? tg_error_set_at(r->error, 1, -1, "%s: '%s', line 1: %s", opens, r->file.path, problem)
-                      : tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s', word %lld of %lld: %s", opens, r->file.path,
-                                     (long long)r->row + 1, (long long)r->rows, problem);
+                      : tg_vectors_fail(r, problem);
 }
 
-/* Reads on until `needed` <= FILE_PIECE bytes are next, or all that the file has. */
-static bool reserve(reader *r, size_t needed)
+bool tg_vectors_fail(const reader *r, const char *problem)
+{
+    return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s', word %lld of %lld: %s", r->file.call, r->file.path,
+                        (long long)r->row + 1, (long long)r->rows, problem);
+}
+
+bool tg_vectors_reserve(reader *r, size_t needed)
 {
     if (r->end - r->begin >= needed || r->offset == r->file.size) {
         return true;
@@ -152,7 +144,7 @@ static bool reserve(reader *r, size_t needed)
     r->end -= r->begin;
     r->begin = 0;
     uint64_t left = r->file.size - r->offset;
-    size_t length = left < FILE_PIECE - r->end ? (size_t)left : FILE_PIECE - r->end;
+    size_t length = left < VECTORS_PIECE - r->end ? (size_t)left : VECTORS_PIECE - r->end;
     if (!tg_file_read(&r->file, r->offset, r->bytes + r->end, length, r->error)) {
         return false;
     }
@@ -170,7 +162,7 @@ static bool is_one_of(char c, const char *some)
 /* Skips white space. Returns false after an error. */
 static bool skip(reader *r, const char *some)
 {
-    while (reserve(r, 1)) {
+    while (tg_vectors_reserve(r, 1)) {
         if (r->begin == r->end || !is_one_of(r->bytes[r->begin], some)) {
             return true;
         }
@@ -183,7 +175,7 @@ static bool skip(reader *r, const char *some)
  * call. Returns its length, or SIZE_MAX after an error. */
 static size_t take_part(reader *r, const char *ends, size_t most, const char *too_long, const char **text)
 {
-    if (!reserve(r, most + 1)) {
+    if (!tg_vectors_reserve(r, most + 1)) {
         return SIZE_MAX;
     }
     const size_t left = r->end - r->begin, limit = left < most + 1 ? left : most + 1;
@@ -232,7 +224,7 @@ static bool count_rows(reader *r)
     const uint64_t first = r->offset - (r->end - r->begin);
     int64_t lines = 0, parts = 0;
     bool is_in_part = false;
-    while (reserve(r, 1)) {
+    while (tg_vectors_reserve(r, 1)) {
         if (r->begin == r->end) {
             r->width = parts - 1;
             r->offset = first;
@@ -254,7 +246,7 @@ static bool take_sizes(reader *r, tg_vectors_format format)
 {
     static const char byte_order_mark[] = "\xEF\xBB\xBF";
     int64_t sizes[2];
-    if (!reserve(r, LONGEST_WORD)) {
+    if (!tg_vectors_reserve(r, VECTORS_LONGEST_WORD)) {
         return false;
     }
     const bool is_text = format == TG_VECTORS_TEXT;
@@ -307,11 +299,22 @@ static bool take_end_of_line(reader *r)
     return true;
 }
 
+bool tg_vectors_add_word(reader *r, tg_words *words, const char *text, size_t length)
+{
+    const int32_t id = tg_words_add(words, text, length);
+    if (id >= 0 && id < r->row) {
+        return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s', word %lld of %lld: word %lld is '%.*s', too",
+                            r->file.call, r->file.path, (long long)r->row + 1, (long long)r->rows, (long long)id + 1,
+                            tg_cut_bytes(text, length, 60), text);
+    }
+    return id >= 0 || tg_error_set(r->error, TG_ERROR_MEMORY, "%s: out of memory", r->file.call);
+}
+
 /* Takes a word: all before the next space. White space of other kinds belongs to it, as in gensim. */
 static bool take_word(reader *r, tg_words *words)
 {
     const char *text;
-    size_t length = take_part(r, " \n", LONGEST_WORD, "the word is above 65535 bytes", &text);
+    size_t length = take_part(r, " \n", VECTORS_LONGEST_WORD, "the word is above 65535 bytes", &text);
     if (length == SIZE_MAX) {
         return false;
     }
@@ -319,16 +322,7 @@ static bool take_word(reader *r, tg_words *words)
                           : memchr(text, 0, length)              ? "the word has a NUL"
                           : tg_utf8_check(text, length) < length ? "the word is not UTF-8"
                                                                  : NULL;
-    if (problem) {
-        return fail(r, problem);
-    }
-    int32_t id = tg_words_add(words, text, length);
-    if (id >= 0 && id < r->row) {
-        return tg_error_set(r->error, TG_ERROR_FORMAT, "%s: '%s', word %lld of %lld: word %lld is '%.*s', too", opens,
-                            r->file.path, (long long)r->row + 1, (long long)r->rows, (long long)id + 1,
-                            tg_cut_bytes(text, length, 60), text);
-    }
-    return id >= 0 || tg_error_set(r->error, TG_ERROR_MEMORY, "%s: out of memory", opens);
+    return problem ? fail(r, problem) : tg_vectors_add_word(r, words, text, length);
 }
 
 static float float_of(const char *bytes)
@@ -338,6 +332,21 @@ static float float_of(const char *bytes)
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+bool tg_vectors_take_floats(reader *r, float *values)
+{
+    for (int64_t i = 0; i < r->width; i++) {
+        if (!tg_vectors_reserve(r, 4)) {
+            return false;
+        }
+        if (r->end - r->begin < 4) {
+            return tg_vectors_fail(r, "the file ends in its values");
+        }
+        values[i] = float_of(r->bytes + r->begin);
+        r->begin += 4;
+    }
+    return true;
 }
 
 static bool take_text_values(reader *r, float *values)
@@ -358,17 +367,7 @@ static bool take_binary_values(reader *r, float *values)
         return fail(r, "no space stands behind the word");
     }
     r->begin++;
-    for (int64_t i = 0; i < r->width; i++) {
-        if (!reserve(r, 4)) {
-            return false;
-        }
-        if (r->end - r->begin < 4) {
-            return fail(r, "the file ends in its values");
-        }
-        values[i] = float_of(r->bytes + r->begin);
-        r->begin += 4;
-    }
-    return true;
+    return tg_vectors_take_floats(r, values);
 }
 
 static bool take_rows(reader *r, tg_vectors_format format, tg_words *words, float *values)
@@ -389,7 +388,7 @@ static bool take_rows(reader *r, tg_vectors_format format, tg_words *words, floa
 /* Reads the open file. */
 static bool read_file(reader *r, tg_vectors_format format, tg_words *words, tg_tensor **vectors)
 {
-    r->bytes = tg_alloc(FILE_PIECE, 1);
+    r->bytes = tg_alloc(VECTORS_PIECE, 1);
     if (!r->bytes || !words) {
         return tg_error_set(r->error, TG_ERROR_MEMORY, "%s: out of memory", opens);
     }

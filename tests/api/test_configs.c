@@ -405,6 +405,14 @@ USE(words)
     tg_words_free(tg_words_new("a b", 3, GIVEN(words), &w->error));
 }
 
+USE(subwords)
+{
+    tg_error_clear(&w->error);
+    tg_words *words = tg_words_new("a b", 3, NULL, NULL);
+    tg_subwords_free(tg_subwords_new(words, (const int64_t[]){1, 1, 1}, 3, GIVEN(subwords), &w->error));
+    tg_words_free(words);
+}
+
 USE(metric)
 {
     tg_error_clear(&w->error);
@@ -463,7 +471,7 @@ typedef struct config_entry {
     X(gpt_forward) X(sample) X(generate) X(gpt_open) X(gpt_save) X(gpt_chat) X(lora) \
     X(loader) X(tokenizer_open) X(tokenizer_train_files) X(tokenizer_encode) X(tokenizer_encode_files) \
     X(gradcheck) X(params_save) X(params_load) X(checkpoint_folder) X(row_file) \
-    X(csv) X(words) X(metric) \
+    X(csv) X(words) X(subwords) X(metric) \
     X(nn_recurrent) X(nn_recurrent_forward) X(conv1d) X(pool1d) X(nn_conv1d) \
     X(smooth_l1_loss) X(huber_loss) X(kl_div) X(hinge_embedding_loss) \
     X(binary_cross_entropy_with_logits) X(cosine_embedding_loss) X(margin_ranking_loss) X(triplet_margin_loss) \

@@ -22,6 +22,7 @@ typedef struct world {
     tg_csv *csv;
     tg_json_document *json;
     tg_words *words;
+    tg_subwords *subwords;
     tg_accuracy accuracy;
     tg_ranking ranking;
     tg_profile *profile;
@@ -199,6 +200,10 @@ static void make_data(world *w)
     w->json = tg_json_document_open("null_calls.json", NULL);
     assert_non_null(w->json);
     w->words = tg_words_new(w->text, strlen(w->text), NULL, NULL);
+    tg_subwords_config subwords = tg_subwords_config_default();
+    subwords.buckets = 7;
+    w->subwords = tg_subwords_new(w->words, w->sizes, 1, &subwords, NULL);
+    assert_non_null(w->subwords);
     w->cache = tg_kv_cache_new(TG_F32, 1, 1, 1, 8, 4, NULL, NULL);
     w->named = (tg_named_tensor){.name = "x", .tensor = w->x};
     w->part = tg_checkpoint_integer("step", &w->step);
@@ -261,6 +266,7 @@ static void world_close(world *w)
     tg_csv_free(w->csv);
     tg_json_document_free(w->json);
     tg_words_free(w->words);
+    tg_subwords_free(w->subwords);
     tg_token_file_free(w->token_file);
     tg_tokens_free(&w->tokens);
     tg_text_stream_free(w->stream);

@@ -33,6 +33,7 @@ typedef struct world {
     tg_loader *loader;
     tg_tokenizer *tokenizer;
     tg_words *words;
+    tg_subwords *subwords; /* of one of them, with the rows of the table */
     tg_token_file *file;
     char *saved; /* the bytes of the params, or NULL */
     int64_t saved_size;
@@ -180,6 +181,34 @@ static bool encode_words(world *w)
     assert_true(is_done || (!tokens.ids && tokens.count == 0));
     add_bits(w, tokens.ids, (size_t)tokens.count * sizeof *tokens.ids);
     tg_tokens_free(&tokens);
+    return is_done;
+}
+
+static bool new_subwords(world *w)
+{
+    tg_subwords_config config = tg_subwords_config_default();
+    config.buckets = 4;
+    tg_subwords *subwords = tg_subwords_new(w->words, (const int64_t[]){2}, 1, &config, &w->error);
+    add_bits(w, &(int64_t){tg_subwords_rows(subwords)}, sizeof(int64_t));
+    tg_subwords_free(subwords);
+    return subwords;
+}
+
+static bool encode_subwords(world *w)
+{
+    tg_tokens rows;
+    bool is_done = tg_subwords_encode(w->subwords, "cats", &rows, &w->error);
+    assert_true(is_done || (!rows.ids && rows.count == 0));
+    add_bits(w, rows.ids, (size_t)rows.count * sizeof *rows.ids);
+    tg_tokens_free(&rows);
+    return is_done;
+}
+
+static bool subwords_vector(world *w)
+{
+    float vector[4] = {0};
+    bool is_done = tg_subwords_vector(w->subwords, w->table, "cats", vector, &w->error);
+    add_bits(w, vector, sizeof vector);
     return is_done;
 }
 
@@ -1152,6 +1181,9 @@ static const sweep sweeps[] = {
     {"tg_words_open_vectors", open_vectors, NULL},
     {"tg_words_save_vectors", save_vectors, NULL},
     {"tg_words_encode", encode_words, NULL},
+    {"tg_subwords_new", new_subwords, NULL},
+    {"tg_subwords_encode", encode_subwords, NULL},
+    {"tg_subwords_vector", subwords_vector, NULL},
     {"tg_words_decode", decode_words, NULL},
     {"tg_text_read", read_text, NULL},
     {"tg_token_file_open", open_token_file, NULL},
@@ -1284,6 +1316,9 @@ static world world_new(void)
     w.file = tg_token_file_open(bin_path, 2, NULL);
     w.tokenizer = tg_tokenizer_train(text, strlen(text), 280, NULL);
     w.words = tg_words_new(text, strlen(text), NULL, NULL);
+    tg_subwords_config subwords = tg_subwords_config_default();
+    subwords.buckets = 4;
+    w.subwords = tg_subwords_new(w.words, (const int64_t[]){2}, 1, &subwords, NULL);
     w.permuted = tg_transpose(w.tape, w.x, 0, 1);
     w.loss = tg_sum(w.tape, tg_matmul(w.tape, tg_embedding(w.tape, w.ids, w.table, NULL), w.permuted), TG_ALL_AXES,
                     TG_DROP_AXES);
@@ -1296,6 +1331,7 @@ static void world_free(world *w)
 {
     tg_tokenizer_free(w->tokenizer);
     tg_words_free(w->words);
+    tg_subwords_free(w->subwords);
     tg_text_free(w->saved);
     tg_token_file_free(w->file);
     tg_loader_free(w->loader);

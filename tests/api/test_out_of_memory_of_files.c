@@ -265,6 +265,37 @@ static bool open_vectors(tg_error *error)
     return finish_tensor(vectors) && opened;
 }
 
+/* Writes a model of the first words whose tables are views. */
+static bool write_subwords(const char *to, tg_error *error)
+{
+    tg_subwords_config config = tg_subwords_config_default();
+    config.longest = config.buckets = 0;
+    tg_subwords *subwords = tg_subwords_new(words, (const int64_t[]){4, 3, 2, 1}, 4, &config, error);
+    bool is_saved = subwords && tg_subwords_save(subwords, permuted, permuted, to, error);
+    tg_subwords_free(subwords);
+    return is_saved;
+}
+
+static void prepare_subwords(void)
+{
+    assert_true(write_subwords(path, NULL));
+}
+
+static bool save_subwords(tg_error *error)
+{
+    return finish_file(write_subwords(result, error));
+}
+
+static bool open_subwords(tg_error *error)
+{
+    tg_tensor *table, *contexts;
+    tg_subwords *subwords = tg_subwords_open(path, &table, &contexts, error);
+    assert_true(subwords || (!table && !contexts));
+    add_text(tg_words_at(tg_subwords_words(subwords), 1));
+    tg_subwords_free(subwords);
+    return finish_tensor(table) && finish_tensor(contexts) && subwords;
+}
+
 /* ---- the sweep ---- */
 
 static const struct {
@@ -292,6 +323,8 @@ static const struct {
     {"tg_tokenizer_text", copy_tokenizer, NULL},
     {"tg_words_open_vectors", open_vectors, prepare_vectors},
     {"tg_words_save_vectors", save_vectors, NULL},
+    {"tg_subwords_open", open_subwords, prepare_subwords},
+    {"tg_subwords_save", save_subwords, NULL},
 };
 
 static counting_allocator counting;
