@@ -44,7 +44,7 @@ static const command_line_option table[] = {
      TRAIN},
     {"widths", "LIST", VALUE_TEXT, AT(widths), NULL, "measures the first values of the vectors, too (default none)",
      EVAL},
-    {"batch", "N", VALUE_INTEGER, AT(batch), SIZE, "pairs of a step", TRAIN},
+    {"batch", "N", VALUE_INTEGER, AT(batch), "[2,1000000]", "pairs of a step", TRAIN},
     {"epochs", "N", VALUE_INTEGER, AT(epochs), SIZE, "passes over the pairs", TRAIN},
     {"lr", "X", VALUE_NUMBER, AT(lr), "(0,inf)", "largest learning rate; it falls to 0 linearly", TRAIN},
     {"warmup", "X", VALUE_NUMBER, AT(warmup), "[0,1]", "share of the steps in which the learning rate rises", TRAIN},

@@ -170,8 +170,8 @@ static bool answer(const document_index *x, const char *text, int64_t top)
 
 int search(const options *o)
 {
-    document_index x;
-    bool good = index_open(&x, o);
+    document_index x = {0};
+    bool good = (!o->query || !is_empty(o->query) || complain("--query: the text is empty")) && index_open(&x, o);
     const bool asks = isatty(STDIN_FILENO);
     char line[LINE];
     if (good && o->query) {
@@ -184,7 +184,7 @@ int search(const options *o)
             break;
         }
         line[strcspn(line, "\r\n")] = '\0';
-        if (line[strspn(line, " \t")]) {
+        if (!is_empty(line)) {
             if (!asks) {
                 print_line(stdout, "%s", line);
             }

@@ -38,6 +38,9 @@ bool texts_read(texts *t, const char *paths, const char *columns, bool are_pairs
 void texts_free(texts *t);
 void text_row_free(text_row *r);
 
+/* Returns whether a text is NULL, or has nothing but white space. */
+bool is_empty(const char *text);
+
 /* Writes for each row the number of the first row with the same document. */
 bool texts_number(const texts *t, int32_t *numbers);
 

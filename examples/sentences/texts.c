@@ -101,7 +101,7 @@ static int64_t breaks_in(const source *s, int64_t row)
     return count;
 }
 
-static bool is_empty(const char *text)
+bool is_empty(const char *text)
 {
     return !text || !text[strspn(text, " \t\r\n")];
 }

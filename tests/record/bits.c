@@ -195,6 +195,39 @@ static void adagrad_by_rows(void)
     end(&r, "adagrad_by_rows");
 }
 
+/* As in examples/sentences: bags of several lengths, two widths, and deferred Adam. */
+static void sentences(void)
+{
+    enum { PAIRS = 40, TOKENS = 5, V = 150, WIDTH = 45, SLICE = 16, DOCUMENTS = 25 };
+    training r = begin(TG_F32);
+    tg_nn_embedding_bag bag = tg_nn_embedding_bag_make(r.params, "bag", V, WIDTH, NULL);
+    tg_adam_config adam = tg_adam_config_default();
+    adam.deferred = true;
+    r.optim = tg_adam_new(r.params, &adam);
+    check(tg_params_error(r.params));
+    int32_t offsets[PAIRS];
+    for (int i = 0; i < PAIRS; i++) {
+        offsets[i] = i * TOKENS - i % 3;
+    }
+    for (int i = 0; i < STEPS; i++) {
+        tg_tensor *begins = tg_constant_i32(r.t, TG_SHAPE(PAIRS), offsets), *sides[2], *loss = NULL;
+        for (int side = 0; side < 2; side++) {
+            tg_tensor *ids = draw_ids(&r, TG_SHAPE(PAIRS * TOKENS), V);
+            sides[side] = tg_nn_embedding_bag_forward(r.t, &bag, ids, begins, NULL);
+        }
+        tg_contrastive_loss_config config = tg_contrastive_loss_config_default();
+        config.groups = draw_ids(&r, TG_SHAPE(PAIRS), DOCUMENTS);
+        for (int width = SLICE; width <= WIDTH; width += WIDTH - SLICE) {
+            tg_tensor *part = tg_contrastive_loss(r.t, tg_slice(r.t, sides[0], 1, 0, width, 1),
+                                                  tg_slice(r.t, sides[1], 1, 0, width, 1), NULL, &config);
+            loss = loss ? tg_add(r.t, loss, part) : part;
+        }
+        step(&r, loss, i);
+    }
+    tg_optim_flush(r.optim);
+    end(&r, "sentences");
+}
+
 static void gpt(const char *name, tg_position position, tg_dtype dtype, bool is_checkpointed)
 {
     enum { B = 2, T = 40, V = 200 };
@@ -406,6 +439,7 @@ int main(int argc, char **argv)
     generation("generation f64", TG_F64);
     train_embeddings();
     adagrad_by_rows();
+    sentences();
     recurrent("gru", TG_F32, false);
     recurrent("gru f64", TG_F64, false);
     recurrent("lstm", TG_F32, true);
