@@ -1,17 +1,16 @@
 #include "bench/generation.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <tapegrad.h>
 
 #include "bench/figure.h"
 #include "bench/products.h"
+#include "bench/read_bound.h"
 #include "models/gpt.h"
 
-enum { C = BENCH_C, V = BENCH_V, LAYERS = BENCH_LAYERS, TEXTS = 8, LONGEST = 1000 };
+enum { C = BENCH_C, V = BENCH_V, LAYERS = BENCH_LAYERS, TEXTS = 8 };
 
 /* One or more texts of one length. */
 typedef struct generation {
@@ -76,42 +75,14 @@ static void begin(generation *g, int64_t length)
 
 /* ---- one token ---- */
 
-/* What a token needs of the memory. */
-typedef struct traffic {
-    uint64_t *values;
-    int64_t count;
-} traffic;
-
-/* The sum of all sums: if nothing used them, the compiler would remove the loop. */
-static atomic_ullong total;
-
-static void read_part(void *context, int64_t begin, int64_t end)
-{
-    const traffic *read = context;
-    uint64_t sum = 0;
-    for (int64_t i = begin; i < end; i++) {
-        sum += read->values[i];
-    }
-    atomic_fetch_add(&total, sum);
-}
-
 /* The bound of a token: all weights, and the keys and values of the tokens before it, are read once. */
-static void read_all(void *context)
-{
-    traffic *read = context;
-    tg_parallel_for(read->count, 1 << 16, read_part, read);
-}
-
 static void bench_tokens(generation *g)
 {
-    /* In pairs of floats: the weights of the blocks and of the head, and the keys and values of a token. */
-    const int64_t weights = ((int64_t)LAYERS * 12 * C * C + (int64_t)V * C) / 2, cached = (int64_t)LAYERS * C;
-    const int64_t lengths[] = {1, 250, 500, LONGEST};
-    size_t most = (size_t)(weights + LONGEST * cached);
-    traffic read = {.values = bench_must(malloc(most * sizeof *read.values))};
-    memset(read.values, 1, most * sizeof *read.values);
+    const double weights = sizeof(float) * ((double)LAYERS * 12 * C * C + (double)V * C);
+    const double cached = sizeof(float) * 2.0 * LAYERS * C;
+    const int64_t lengths[] = {1, 250, 500, 1000};
     for (int i = 0; i < 4; i++) {
-        read.count = weights + lengths[i] * cached;
+        read_bound read = read_bound_new(weights + (double)lengths[i] * cached);
         begin(g, lengths[i]);
         char name[64];
         snprintf(name, sizeof name, "gpt: the next token after %lld, 124M", (long long)lengths[i]);
@@ -119,13 +90,13 @@ static void bench_tokens(generation *g)
                                       .unit = "ms",
                                       .bound_name = "its weights, keys and values, read once",
                                       .run = run_token,
-                                      .bound = read_all,
+                                      .bound = read_bound_run,
                                       .context = g,
                                       .bound_context = &read,
                                       .scale = 1e3,
                                       .rounds = 21});
+        read_bound_free(&read);
     }
-    free(read.values);
 }
 
 /* ---- several texts, and a prompt ---- */

@@ -13,6 +13,7 @@
 
 #include <tapegrad.h>
 
+#include "bench/decoder.h"
 #include "bench/figure.h"
 
 enum { TEXTS = 2, LENGTH = 256, BEFORE = 250 };
@@ -26,39 +27,13 @@ static int stop(const char *text)
 
 /* ---- folders ---- */
 
-/* The sizes of SmolLM2-135M and of Qwen3-0.6B, which are in their config.json. */
-static tg_gpt_config config_of(const char *name)
-{
-    tg_gpt_config c = tg_gpt_config_default();
-    bool is_small = strcmp(name, "135m") == 0;
-    if (!is_small && strcmp(name, "0.6b") != 0) {
-        stop("MODEL is 135m or 0.6b");
-    }
-    c.vocabulary = is_small ? 49152 : 151936;
-    c.context = 1024;
-    c.layers = is_small ? 30 : 28;
-    c.width = is_small ? 576 : 1024;
-    c.heads = is_small ? 9 : 16;
-    c.key_heads = is_small ? 3 : 8;
-    c.head_width = is_small ? 64 : 128;
-    c.hidden = is_small ? 1536 : 3072;
-    c.norm = TG_NORM_RMS;
-    c.eps = is_small ? 1e-5 : 1e-6;
-    c.query_key_norm = !is_small;
-    c.feed_forward = TG_FEED_FORWARD_SWIGLU;
-    c.feed_forward_bias = TG_NO_BIAS;
-    c.out_bias = false;
-    c.position = TG_POSITION_ROTARY;
-    c.layers_of_period[0].rotary.base = is_small ? 1e5 : 1e6;
-    c.tied_head = true;
-    c.init = TG_GPT_INIT_GPT2;
-    return c;
-}
-
 static int make(const char *name, const char *folder)
 {
     tg_error error = TG_NO_ERROR;
-    tg_gpt_config config = config_of(name);
+    tg_gpt_config config;
+    if (!bench_decoder(name, &config)) {
+        stop("MODEL is 135m or 0.6b");
+    }
     tg_gpt_save_config save = tg_gpt_save_config_default();
     tg_run *run = bench_must(tg_run_new(1));
     tg_params *params = bench_must(tg_params_new(run, TG_F32));
