@@ -106,13 +106,6 @@ bool is_empty(const char *text)
     return !text || !text[strspn(text, " \t\r\n")];
 }
 
-/* Returns a copy, or NULL. */
-static char *copy_of(const char *text)
-{
-    char *copy = malloc(strlen(text) + 1);
-    return copy ? strcpy(copy, text) : NULL;
-}
-
 /* Prints a row of a file of pairs, so that a wrong choice of columns is seen. */
 static void print_row(const source *s, const text_row *row)
 {
@@ -138,7 +131,7 @@ static bool add(texts *t, const char *query, const char *document, const char *n
         t->at = longer;
     }
     text_row *to = &t->at[t->count++];
-    *to = (text_row){query ? copy_of(query) : NULL, copy_of(document), copy_of(name), paths, line};
+    *to = (text_row){query ? strdup(query) : NULL, strdup(document), strdup(name), paths, line};
     return (to->document && to->name && (to->query || !query)) || complain("out of memory");
 }
 

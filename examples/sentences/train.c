@@ -84,11 +84,10 @@ static bool make_loader(training *t)
 {
     const int64_t count = t->pairs.texts.count;
     tg_tensor *numbers = tg_tensor_new(TG_I32, TG_SHAPE(count), NULL);
-    tg_tensor *groups = tg_tensor_new(TG_I32, TG_SHAPE(count), NULL);
-    int32_t *number = tg_tensor_data_mut(numbers), *group = tg_tensor_data_mut(groups);
-    for (int32_t i = 0; number && group && i < count; i++) {
+    tg_tensor *groups = tg_tensor_new_from(TG_I32, TG_SHAPE(count), t->pairs.numbers, NULL);
+    int32_t *number = tg_tensor_data_mut(numbers);
+    for (int32_t i = 0; number && i < count; i++) {
         number[i] = i;
-        group[i] = t->pairs.numbers[i];
     }
     tg_loader_config config = tg_loader_config_default();
     config.batch_size = t->o->batch;
