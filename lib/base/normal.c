@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "math/doubles.h"
+#include "math/trigonometry.h"
 
 static tg_normal_loop *const normal[] = {TG_EACH_LEVEL(avx512, tg_normal_values)};
 

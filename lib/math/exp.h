@@ -1,4 +1,5 @@
-/* exp: e^x, e^x - 1 and tanh for floats, written so that compilers vectorize a loop that calls them.
+/* exp: e^x for floats, written so that compilers vectorize a loop that calls it. e^x - 1, tanh and what is built on them
+ * are in base/real.h, for floats and doubles.
  *
  *   n = round(x / ln 2)     r = x - n ln 2, |r| <= ln 2 / 2     e^x = 2^n e^r     e^r = 1 + r + r^2 P(r)
  *
@@ -6,8 +7,8 @@
  * P has the coefficients of Moshier's Cephes library, expf.c. 2^n is built from exponent bits as a product of two
  * factors, so that subnormal results are rounded once and results above the largest float are infinite.
  *
- * The error is at most 1 ulp for every float, and 2.5 ulp for tanh (tests/math/test_exp.c). The code has no branch, no
- * fma and no table, so any vector width gives the same bits.
+ * The error is at most 1 ulp for every float (tests/math/test_exp.c). The code has no branch, no fma and no table, so any
+ * vector width gives the same bits.
  *
  * Subnormal numbers. Arithmetic with them takes up to a hundred times as long on many processors, and the next op is
  * often a large matrix product. So results that are not normal numbers are 0 in softmax, attention, cross-entropy,
@@ -44,7 +45,7 @@ static inline float tg_float_of(uint32_t bits)
 }
 
 /* Returns e^r - 1, and sets n, for x in [-105, 89]. */
-static inline float tg_exp_rest(float x, uint32_t *n)
+static inline float tg_exp_rest_f32(float x, uint32_t *n)
 {
     /* Adding `shift` leaves the nearest integer in the low bits. The bits are unsigned, because those of a NaN are
      * arbitrary and their difference may wrap. */
@@ -62,54 +63,19 @@ static inline float tg_exp_rest(float x, uint32_t *n)
     return p * (r * r) + r;
 }
 
-static inline float tg_power_of_two(int32_t n)
+static inline float tg_power_of_two_f32(uint32_t n)
 {
-    tg_float_bits power = {.bits = ((uint32_t)n + 127) << 23};
-    return power.value;
+    return tg_float_of((n + 127) << 23);
 }
 
 static inline float tg_exp_f32(float x)
 {
     x = x > 89 ? 89 : x;
     x = x < -105 ? -105 : x;
-    uint32_t bits;
-    float p = tg_exp_rest(x, &bits) + 1;
-    int32_t n = (int32_t)bits;
-    return p * tg_power_of_two(n >> 1) * tg_power_of_two(n - (n >> 1));
-}
-
-/* Returns e^x for x <= 88, and 0 where it is below 1.2e-38, the smallest normal float: on many processors arithmetic
- * with subnormal numbers takes a hundred times as long. For softmax and the functions like it. */
-static inline float tg_exp_or_zero_f32(float x)
-{
-    const float least = -87.33F;
     uint32_t n;
-    /* The result is normal, and so is 2^n. A product keeps a NaN, whose bits are arbitrary in n. */
-    float e = (tg_exp_rest(x < least ? least : x, &n) + 1) * tg_power_of_two((int32_t)n);
-    return x < least ? 0 : e;
-}
-
-/* Returns e^x - 1 for x <= 0, with the sign of x: with x = n ln 2 + r it is 2^n (e^r - 1) + (2^n - 1). */
-static inline float tg_expm1_f32(float x)
-{
-    const float minus_one = -18; /* from here on e^x - 1 is rounded to -1 */
-    uint32_t n;
-    float rest = tg_exp_rest(x < minus_one ? minus_one : x, &n);
-    float power = tg_power_of_two((int32_t)n);
-    return copysignf(power * rest + (power - 1), x);
-}
-
-/* Returns tanh x as m / (m + 2) with m = e^2|x| - 1 and the sign of x, the form of FreeBSD's s_tanh.c: no numbers that
- * are almost equal are subtracted. With 2|x| = n ln 2 + r, m is 2^n (e^r - 1) + (2^n - 1). */
-static inline float tg_tanh_f32(float x)
-{
-    const float one = 9.02F; /* from here on tanh x is rounded to 1 */
-    float a = fabsf(x);
-    uint32_t n;
-    float rest = tg_exp_rest(2 * (a > one ? one : a), &n);
-    float power = tg_power_of_two((int32_t)n);
-    float m = power * rest + (power - 1);
-    return copysignf(m / (m + 2), x);
+    float p = tg_exp_rest_f32(x, &n) + 1;
+    uint32_t half = ((n + 256) >> 1) - 128;
+    return p * tg_power_of_two_f32(half) * tg_power_of_two_f32(n - half);
 }
 
 #endif

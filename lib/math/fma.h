@@ -56,6 +56,14 @@ static inline double tg_upper_half(double x)
     return scaled - (scaled - x);
 }
 
+/* Returns x without its last 27 bits: products of such numbers are exact. */
+static inline double tg_upper_bits(double x)
+{
+    tg_double_bits upper = {.value = x};
+    upper.bits &= ~UINT64_C(0x7ffffff);
+    return upper.value;
+}
+
 /* Returns a b + c for 2^-450 <= |a|, |b| <= 2^450 and |c| <= 2^1000. */
 static inline double tg_plain_fma_f64(double a, double b, double c)
 {

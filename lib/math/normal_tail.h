@@ -1,5 +1,5 @@
-/* normal_tail: the density and the upper tail of the normal distribution for floats, written so that compilers
- * vectorize a loop that calls them.
+/* normal_tail: the density and the upper tail of the normal distribution, written so that compilers vectorize a loop
+ * that calls them. For floats:
  *
  *   e^(-a^2/2) = 2^-q = 2^f 2^-n       q = a^2 / (2 ln 2),   n = round(q),   f = n - q,   |f| <= 1/2
  *   1 - Phi(a) = e^(-a^2/2) N(a)/D(a)
@@ -29,7 +29,7 @@ static inline float tg_normal_tail_f32(float a, float *density)
     const float scale = 753.87907F, one_over_sqrt_2pi = 0.39894228F;
     float q = a * a * 0.72134752F;
     bool is_zero = q > 118.2F; /* the other values have no meaning then */
-    /* The nearest integer n, as in tg_exp_rest. The lowest bits of the rounded number are those of 127 - n, and so,
+    /* The nearest integer n, as in tg_exp_rest_f32. The lowest bits of the rounded number are those of 127 - n, and so,
      * once shifted, those of 2^-n. */
     const float shift = 0x1.8p23F + 127;
     tg_float_bits rounded, power;
@@ -54,12 +54,37 @@ static inline float tg_normal_tail_f32(float a, float *density)
     return is_zero ? 0 : tail;
 }
 
-/* The same for double. */
+/* The same for double: the exponent is a sum of two, so that the square of a loses no digits, and N and D have the
+ * degrees 9 and 10, with a relative error of 4.8e-17 for a in [0, 37.6]. */
 static inline double tg_normal_tail_f64(double a, double *density)
 {
     bool is_zero = a * a > 1400;
-    *density = is_zero ? 0 : 0.39894228040143267794 * tg_exp_or_zero_f64(-0.5 * a * a);
-    return is_zero ? 0 : 0.5 * tg_erfc_f64(a * 0.70710678118654752440);
+    uint64_t n;
+    double a_upper = tg_upper_bits(a), sum = a + a_upper;
+    double p = tg_exp_rest_of_sum(-0.5 * a_upper * a_upper, -0.5 * (a - a_upper) * sum, &n) + 1;
+    p *= tg_power_of_two_f64(n);
+    double upper = 0.3989422804000642869, lower = a + 26.935928184527096146;
+    upper = upper * a + 10.745880614942439358;
+    lower = lower * a + 356.14809455121221982;
+    upper = upper * a + 141.68359069497568907;
+    lower = lower * a + 2992.4052972581150917;
+    upper = upper * a + 1183.0511139690000773;
+    lower = lower * a + 17504.813424200847512;
+    upper = upper * a + 6842.524426388000002;
+    lower = lower * a + 73929.659789943014389;
+    upper = upper * a + 28332.109154250453669;
+    lower = lower * a + 226994.14268656481921;
+    upper = upper * a + 83994.384529038533257;
+    lower = lower * a + 498081.33922450885781;
+    upper = upper * a + 172632.71828923080671;
+    lower = lower * a + 744770.86670253650318;
+    upper = upper * a + 225417.78775623780634;
+    lower = lower * a + 683220.48323621663293;
+    upper = upper * a + 145625.64507446301504;
+    lower = lower * a + 291251.29014892604394;
+    double tail = p * upper / lower;
+    *density = is_zero ? 0 : p * 0.39894228040143267794;
+    return is_zero ? 0 : tail;
 }
 
 #endif

@@ -7,7 +7,9 @@
  * The logarithm and the power are computed in double, and the result is rounded once. P and Q are least-maximum fits
  * with the relative errors 4.2e-12 and 1.9e-9. The error is at most 0.54 ulp (tests/math/test_power.c). Signs, zeros,
  * infinities and NaN are those of C's powf. The code has no branch, no fma and no table, so any vector width gives the
- * same bits. tg_pow_f64 is in math/doubles.h.
+ * same bits.
+ *
+ * Doubles: below.
  */
 #ifndef TG_MATH_POWER_H
 #define TG_MATH_POWER_H
@@ -75,6 +77,67 @@ static inline float tg_pow_f32(float x, float y)
     power.value = x < 0 && size <= FLT_MAX && !is_whole ? NAN : power.value;
     power.bits |= can_be_odd ? sign.bits & rounded.bits << 31 : 0;
     return y == 0 || x == 1 || (x == -1 && exponent > FLT_MAX) ? 1 : power.value;
+}
+
+/* ---- doubles ---- */
+
+/* A number as a sum of two, of which the upper one may have few bits. */
+typedef struct tg_pair {
+    double upper, lower;
+} tg_pair;
+
+/* Returns log x for a positive, finite x = 2^n m. The upper part has 26 bits, and the error is about 2^-66 of log x:
+ *
+ *   log m = log c + 2/3 s (3 + s^2 + s^4 Q(s^2)),   s = (m - c) / (m + c),   c = 51/64, 1 or 5/4,   |s| < 0.062
+ *
+ * Q is a least-maximum fit with an error of 1.7e-22 of the sum. Products of upper parts are exact, because these have 26
+ * bits, and so are sums of the upper parts of ln 2 and log c, which are multiples of 2^-32. The method is that of
+ * FreeBSD's e_pow.c. */
+static inline tg_pair tg_log_pair(double x)
+{
+    double m, n = tg_log_reduce(x, &m);
+    double center = m < 0.8928 ? 0.796875 : 1, of_center = m < 0.8928 ? -0x1.d1037f28p-3 : 0;
+    double center_lower = m < 0.8928 ? 4.844138023690714e-11 : 0;
+    center = m > 1.118 ? 1.25 : center;
+    of_center = m > 1.118 ? 0x1.c8ff7c78p-3 : of_center;
+    center_lower = m > 1.118 ? 4.838889490356316e-11 : center_lower;
+    double f = m - center, inverse = 1 / (m + center), s = f * inverse, square = s * s, s_upper = tg_upper_bits(s);
+    double below = tg_upper_bits(m + center), below_lower = m - (below - center);
+    double s_lower = inverse * ((f - s_upper * below) - s_upper * below_lower);
+    double fourth = square * square, q = 0.2332831556040956 * fourth;
+    q += 0.2727152621389873 * square + 0.33333336037487116;
+    q = q * fourth + (0.42857142854319497 * square + 0.6000000000000106);
+    double rest = fourth * q + s_lower * (s_upper + s), exact = s_upper * s_upper;
+    double sum = tg_upper_bits(3 + exact + rest), sum_lower = rest - ((sum - 3) - exact);
+    double product = s_upper * sum, product_lower = s_lower * sum + sum_lower * s;
+    double p = tg_upper_bits(product + product_lower), p_lower = product_lower - (p - product);
+    const double third = 0x1.555555p-1, third_lower = 9.934107462565104e-09; /* of two */
+    double upper = third * p, lower = third_lower * p + p_lower * (2.0 / 3);
+    lower += n * 1.90821492927058770002e-10 + center_lower;
+    double whole = n * 6.93147180369123816490e-01 + of_center;
+    tg_pair log = {.upper = tg_upper_bits(whole + (upper + lower))};
+    log.lower = lower - ((log.upper - whole) - upper);
+    return log;
+}
+
+/* Returns x^y. */
+static inline double tg_pow_f64(double x, double y)
+{
+    const double whole_from = 0x1p52; /* as in tg_pow_f32 */
+    double size = fabs(x), exponent = fabs(y);
+    double shift = exponent < whole_from ? whole_from : 0;
+    tg_double_bits rounded = {.value = exponent + shift}, sign = {.value = x}, power;
+    bool is_whole = rounded.value - shift == exponent, can_be_odd = is_whole && exponent < 2 * whole_from;
+    bool has_log = size > 0 && size <= DBL_MAX;
+    tg_pair log = tg_log_pair(has_log ? size : 1);
+    double edge = size == 0 ? -(double)INFINITY : size; /* infinity and NaN, too */
+    double estimate = y * (has_log ? log.upper : edge), y_upper = tg_upper_bits(y);
+    double upper = y_upper * log.upper, lower = (y - y_upper) * log.upper + y * log.lower, sum = upper + lower;
+    bool is_near = fabs(estimate) < 1000; /* elsewhere a power is 0, infinite or NaN, and the sum may overflow */
+    power.value = tg_exp_of_sum(is_near ? sum : estimate, is_near ? lower - (sum - upper) : 0);
+    power.value = x < 0 && size <= DBL_MAX && !is_whole ? (double)NAN : power.value;
+    power.bits |= can_be_odd ? sign.bits & rounded.bits << 63 : 0;
+    return y == 0 || x == 1 || (x == -1 && exponent > DBL_MAX) ? 1 : power.value;
 }
 
 #endif

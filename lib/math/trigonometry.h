@@ -112,6 +112,17 @@ static inline double tg_turn_f64(double x, uint64_t quarters)
     return y.value;
 }
 
+/* Return sin x and cos x; above 2^20 by libm. */
+static inline double tg_sin_f64(double x)
+{
+    return fabs(x) <= TG_TURN_LIMIT ? tg_turn_f64(x, 0) : sin(x);
+}
+
+static inline double tg_cos_f64(double x)
+{
+    return fabs(x) <= TG_TURN_LIMIT ? tg_turn_f64(x, 1) : cos(x);
+}
+
 /* Computes out_i = sin x_i, or cos x_i; out is not x. */
 static inline void tg_turns_f64(const double *x, int64_t n, bool is_cos, double *out)
 {

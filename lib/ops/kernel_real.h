@@ -5,7 +5,7 @@
 #include "base/real.h"
 #include "ops/kernel.h"
 
-static const tg_dtype real_dtype = sizeof(real) == sizeof(float) ? TG_F32 : TG_F64;
+static const tg_dtype real_dtype = IS_FLOAT ? TG_F32 : TG_F64;
 
 /* Computes the product of two matrices (products/gemm.h). */
 static inline void gemm(const tg_gemm *g, const real *a, const real *b, real *c)

@@ -14,6 +14,7 @@
  * divisions are computed in vectors.
  */
 #include "base/quotient.h"
+#include "math/power.h"
 #include "optim/deferred.h"
 
 /* `largest` is NULL but for AMSGrad, a constant in each call. */

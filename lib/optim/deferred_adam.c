@@ -113,7 +113,7 @@ void KERNEL(tg_adam_make_up)(const tg_adam_gap *missed, void *theta, void *mean,
 #ifdef TG_ONCE
 
 #include "base/alloc.h"
-#include "math/doubles.h"
+#include "math/power.h"
 
 /* ---- the log: an entry per step s, with S_k for the present T ----
  *

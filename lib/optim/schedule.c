@@ -16,7 +16,8 @@
 
 #include <tapegrad/extend.h>
 
-#include "math/doubles.h"
+#include "math/power.h"
+#include "math/trigonometry.h"
 #include "optim/optim.h"
 
 static const char call[] = "schedule_lr";

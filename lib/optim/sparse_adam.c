@@ -9,6 +9,7 @@
  * torch/optim/sparse_adam.py, operation by operation.
  */
 #include "base/real.h"
+#include "math/power.h"
 #include "optim/optim.h"
 
 TG_DECLARE_UPDATE(tg_sparse_adam_update);

@@ -12,7 +12,7 @@
 #include <tapegrad/params.h>
 
 #include "base/alloc.h"
-#include "math/doubles.h"
+#include "math/normal_tail.h"
 #include "tensor/overlap.h"
 
 /* Computes fan_in and fan_out. For an empty tensor both are 1. */
@@ -147,7 +147,7 @@ static void accept_by_density(tg_tensor *x, tg_tensor *drawn, uint8_t *waiting, 
 
 static double normal_cdf(double x)
 {
-    double tail = tg_erfc_f64(fabs(x) / sqrt(2.0)) / 2;
+    double density, tail = tg_normal_tail_f64(fabs(x), &density);
     return x < 0 ? tail : 1 - tail;
 }
 

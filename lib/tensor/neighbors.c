@@ -43,7 +43,7 @@ static double norm_of(const real *x, int64_t n)
 static real factor_of(const tg_neighbor_search *s, const real *x)
 {
     double norm = s->similarity == TG_SIMILARITY_DOT ? 1 : norm_of(x, s->width);
-    bool is_zero = norm == 0 && sizeof(real) == sizeof(float);
+    bool is_zero = norm == 0 && IS_FLOAT;
     return (real)(norm >= 1e-30 && norm <= 1e30 ? 1 / norm : is_zero ? 0 : (double)NAN);
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "math/doubles.h"
+#include "math/power.h"
 #include "tensor/getter.h"
 #include "tensor/gradient.h"
 #include "tensor/neighbors.h"

@@ -1,11 +1,15 @@
-/* The functions of lib/math/doubles.h beside those of the C library for long double, which has 11 more bits on x86-64
+/* The functions of doubles (lib/math, lib/base/real.h) beside those of the C library for long double, which has 11 more bits on x86-64
  * and at least as many elsewhere. */
 #include <float.h>
 #include <math.h>
 
 #include "support.h"
 
-#include "math/doubles.h"
+#define TG_REAL_F64
+#include "base/real.h"
+#include "math/normal_tail.h"
+#include "math/power.h"
+#include "math/trigonometry.h"
 
 static uint64_t seed = 3;
 
@@ -64,24 +68,30 @@ static void test_exp(void **state)
     }
     report("exp");
     for (int i = 0; i < DRAWS; i++) {
+        double x = uniform(-708.39, 709);
+        check("exp_or_zero", x, 0, real_exp_or_zero(x), expl((long double)x), 1);
+    }
+    report("exp_or_zero");
+    for (int i = 0; i < DRAWS; i++) {
         double x = i % 2 ? uniform(-40, 0) : -pow(2, uniform(-60, 0));
-        check("expm1", x, 0, tg_expm1_f64(x), expm1l((long double)x), 1.5);
+        check("expm1", x, 0, real_expm1(x), expm1l((long double)x), 1.5);
     }
     report("expm1");
     volatile double wrong = 0.11781327786939655;
     int drawn = draws(tanhl((long double)wrong), 0.1172712057220155618752L);
     for (int i = 0; i < drawn; i++) {
         double x = i % 2 ? uniform(-21, 21) : uniform(-1, 1) * pow(2, uniform(-60, 0));
-        check("tanh", x, 0, tg_tanh_f64(x), tanhl((long double)x), 2.5);
+        check("tanh", x, 0, real_tanh(x), tanhl((long double)x), 2.5);
     }
     report("tanh");
     assert_true(tg_exp_f64(0) == 1 && tg_exp_f64(-0.0) == 1 && tg_exp_f64(710) == (double)INFINITY);
     assert_true(tg_exp_f64(-746) == 0 && tg_exp_f64(-745) == 0x1p-1074 && isnan(tg_exp_f64((double)NAN)));
     assert_true(tg_exp_f64(-(double)INFINITY) == 0 && tg_exp_f64((double)INFINITY) == (double)INFINITY);
-    assert_true(tg_expm1_f64(-(double)INFINITY) == -1 && signbit(tg_expm1_f64(-0.0)) &&
-                isnan(tg_expm1_f64((double)NAN)));
-    assert_true(tg_tanh_f64((double)INFINITY) == 1 && tg_tanh_f64(-50) == -1 && signbit(tg_tanh_f64(-0.0)));
-    assert_true(isnan(tg_tanh_f64((double)NAN)) && tg_tanh_f64(0x1p-1074) == 0x1p-1074);
+    assert_true(real_exp_or_zero(-709) == 0 && real_exp_or_zero(-(double)INFINITY) == 0 && real_exp_or_zero(0) == 1 &&
+                real_exp_or_zero(-708.38) > DBL_MIN && isnan(real_exp_or_zero((double)NAN)));
+    assert_true(real_expm1(-(double)INFINITY) == -1 && signbit(real_expm1(-0.0)) && isnan(real_expm1((double)NAN)));
+    assert_true(real_tanh((double)INFINITY) == 1 && real_tanh(-50) == -1 && signbit(real_tanh(-0.0)));
+    assert_true(isnan(real_tanh((double)NAN)) && real_tanh(0x1p-1074) == 0x1p-1074);
 }
 
 static void test_log(void **state)
@@ -168,21 +178,37 @@ static void test_pow(void **state)
     }
 }
 
-static void test_erfc(void **state)
+/* The normal distribution: the density, and the tail, which is half of erfc(a / sqrt(2)). */
+static void test_normal_tail(void **state)
 {
     (void)state;
+    const long double root = 0.70710678118654752440084436210485L, scale = 0.39894228040143267793994605993438L;
+    double density;
     for (int i = 0; i < DRAWS; i++) {
-        double x = i % 2 ? uniform(0, 26) : pow(2, uniform(-60, 2));
-        check("erfc", x, 0, tg_erfc_f64(x), erfcl((long double)x), 8);
+        double a = i % 2 ? uniform(0, 37.4) : pow(2, uniform(-60, 3)), tail = tg_normal_tail_f64(a, &density);
+        check("the tail", a, 0, tail, erfcl((long double)a * root) / 2, 12);
     }
-    report("erfc");
-    assert_true(tg_erfc_f64(0) == 1 && tg_erfc_f64((double)INFINITY) == 0 && isnan(tg_erfc_f64((double)NAN)));
+    report("the tail");
+    for (int i = 0; i < DRAWS; i++) {
+        double a = i % 2 ? uniform(0, 37.4) : pow(2, uniform(-60, 3));
+        tg_normal_tail_f64(a, &density);
+        check("the density", a, 0, density, scale * expl((long double)a * (long double)a / -2), 2.5);
+    }
+    report("the density");
+    assert_true(tg_normal_tail_f64(0, &density) == 0.5 && density == 0.39894228040143267794);
+    assert_true(tg_normal_tail_f64((double)INFINITY, &density) == 0 && density == 0);
+    assert_true(isnan(tg_normal_tail_f64((double)NAN, &density)) && isnan(density));
+    for (double a = 37.3; a < (double)INFINITY;
+         a *= 1.001) { /* no result is subnormal, and none far outside is wrong */
+        double tail = tg_normal_tail_f64(a, &density);
+        assert_true(a < 37.41 ? tail >= DBL_MIN && density >= DBL_MIN : a > 37.42 ? tail == 0 && density == 0 : true);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_exp), cmocka_unit_test(test_log),
                                        cmocka_unit_test(test_sine), cmocka_unit_test(test_pow),
-                                       cmocka_unit_test(test_erfc)};
+                                       cmocka_unit_test(test_normal_tail)};
     return cmocka_run_group_tests_name("doubles", tests, NULL, NULL);
 }

@@ -10,7 +10,8 @@
 
 #include "nn/positions/positions.h"
 
-#include "math/doubles.h"
+#include "math/power.h"
+#include "math/trigonometry.h"
 
 /* From row to row an angle grows by the same step, so (sine, cosine) is rotated by this step. Every 64 rows both are
  * computed again, which keeps the rounding errors below 2e-14. */

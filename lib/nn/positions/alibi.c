@@ -5,7 +5,7 @@
 #include "nn/positions/positions.h"
 #include "ops/attention/relative.h"
 
-#include "math/doubles.h"
+#include "math/power.h"
 
 /* Returns the slope of a head if the number of heads, n, is a power of two: 2^(-8/n), 2^(-16/n), ..., 2^-8. */
 static double slope_of_power(double heads, double head)

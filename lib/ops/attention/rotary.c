@@ -11,6 +11,7 @@
  * divides the frequencies of long waves. Forward computes the cosines and sines once, in double, and saves them for
  * backward; threads divide the positions, and then the rows.
  */
+#include "math/power.h"
 #include "math/trigonometry.h"
 #include "ops/kernel_real.h"
 #include "ops/attention/rotary.h"

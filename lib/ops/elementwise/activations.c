@@ -88,7 +88,7 @@ TG_FUNCTION_OF_ONE(tg_sigmoid, tg_sigmoid_op, sigmoid_value_loop, sigmoid_gradie
  * and so 0 of it: the comparison is with the largest number below 0. */
 static inline real relu_value(real x)
 {
-    const real below = sizeof(real) == sizeof(float) ? (real)-0x1p-149 : (real)-0x1p-1074;
+    const real below = IS_FLOAT ? (real)-0x1p-149 : (real)-0x1p-1074;
     return x <= below ? 0 : x; /* NaN stays NaN */
 }
 
@@ -219,7 +219,7 @@ static inline real softplus_value(real x, double beta_option, double threshold_o
 {
     const real beta = (real)beta_option, threshold = (real)threshold_option, z = x * beta;
     real y = (z > 0 ? z : 0) + softplus_tail(z);
-    y = z > (real)(sizeof(real) == sizeof(float) ? 88.7228394 : 709.782712893384) ? (real)INFINITY : y;
+    y = z > (real)(IS_FLOAT ? 88.7228394 : 709.782712893384) ? (real)INFINITY : y;
     return z > threshold ? x : normal_or_zero(y / beta);
 }
 

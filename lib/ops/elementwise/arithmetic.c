@@ -3,7 +3,7 @@
  * Follows torch.add, sub, mul, div, pow, maximum, minimum, remainder and clamp, also in the special cases.
  */
 #include "math/power.h"
-#include "math/remainder.h"
+#include "ops/elementwise/remainder.h"
 #include "ops/elementwise/elementwise_real.h"
 
 #ifdef TG_ONCE
@@ -226,7 +226,7 @@ TG_FUNCTION_OF_TWO(tg_minimum, tg_minimum_op, minimum_value_loop, maximum_gradie
 /* y = a - b floor(a/b), da += dy, db += -dy floor(a/b). The sign is that of b, as in Python. */
 static void remainder_value_loop(const tg_chunk *k)
 {
-    TYPED(tg_remainders)(k->in[0], k->in[1], k->n, k->out);
+    remainders(k->in[0], k->in[1], k->n, k->out);
 }
 
 /* (a - y) / b is floor(a/b), except for its rounding. An infinite b is the remainder of an a of the other sign, and

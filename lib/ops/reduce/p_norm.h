@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "math/doubles.h"
+#include "math/power.h"
 
 /* Returns the sum, or for INFINITY the maximum, with another value. A NaN stays. */
 static inline double tg_p_norm_add(double sum, double x, double p)
