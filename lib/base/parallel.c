@@ -1,13 +1,16 @@
 /* parallel: one pool of worker threads for the process.
  *
  * A loop is cut into as many ranges as there are threads (fewer if a range would be smaller than the grain). The caller
- * runs the first range, and worker i range i. The pool serves one loop at a time: a second caller, or a loop inside a
- * loop, runs its whole range itself instead of waiting. Workers are started when a loop first needs them. If a worker
- * cannot be started, the ranges become larger: a loop cannot fail. A loop wakes the workers that have a range, and no
- * others.
+ * runs the first range, and worker i range i. If a worker has not begun when the caller is done, the caller runs its
+ * range, too: so no loop waits for a worker that sleeps, or whose processor has other work. The pool serves one loop at
+ * a time: a second caller, or a loop inside a loop, runs its whole range itself instead of waiting. Workers are started
+ * when a loop first needs them. If a worker cannot be started, the ranges become larger: a loop cannot fail. A loop wakes
+ * the workers that have a range, and no others.
  *
- * Between loops a worker spins for a short time, because the next loop of a training step usually follows within
- * microseconds, and then sleeps. After a fork the child has no workers; it starts its own at its first loop.
+ * Between loops a worker spins for a short time, because the next loop of a training step or of a token usually follows
+ * within microseconds, and then sleeps. It does not yield: on a processor with other work, Linux lets a thread that has
+ * yielded wait for milliseconds. With more threads than processors nobody spins, because a thread that has work may need
+ * the processor. After a fork the child has no workers; it starts its own at its first loop.
  */
 #include "base/parallel.h"
 
@@ -20,11 +23,20 @@
 #include "system/system.h"
 
 #define MAX_THREADS 256
-#define SPINS 2000
+#define SPINS 4000 /* 20 to 200 microseconds */
 
-/* Loops have numbers: a worker runs when its number changes. Each worker has cache lines of its own. */
+/* Takes a few nanoseconds, and leaves the processor's units to its other thread. */
+#if defined __x86_64__ || defined __i386__
+#define PAUSE() __builtin_ia32_pause()
+#elif defined __aarch64__
+#define PAUSE() __asm__ volatile("isb")
+#else
+#define PAUSE() sched_yield()
+#endif
+
+/* Each worker has cache lines of its own. */
 typedef struct worker {
-    _Alignas(128) atomic_uint loop;
+    _Alignas(128) atomic_bool has_range; /* until a thread takes the range of this worker */
     pthread_cond_t wake;
 } worker;
 
@@ -34,6 +46,7 @@ _Thread_local int tg_thread_mode;
 
 static struct {
     atomic_int threads; /* the number of threads to use; 0 until the first call */
+    atomic_int spins;   /* how often a thread that waits looks before it gives up its processor */
     int started;        /* the workers that run: workers[1] to workers[started] */
     atomic_flag busy;
     pthread_mutex_t mutex;
@@ -45,13 +58,19 @@ static struct {
     int mode; /* of the thread that called */
 } pool = {.busy = ATOMIC_FLAG_INIT, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
+static void set_threads(int threads)
+{
+    atomic_store_explicit(&pool.spins, threads > tg_system_processors() ? 0 : SPINS, memory_order_relaxed);
+    atomic_store_explicit(&pool.threads, threads, memory_order_relaxed);
+}
+
 int tg_threads(void)
 {
     int threads = atomic_load_explicit(&pool.threads, memory_order_relaxed);
     if (threads == 0) {
         threads = tg_system_processors();
         threads = threads < MAX_THREADS ? threads : MAX_THREADS;
-        atomic_store_explicit(&pool.threads, threads, memory_order_relaxed);
+        set_threads(threads);
     }
     return threads;
 }
@@ -61,7 +80,7 @@ bool tg_set_threads(int threads, tg_error *error)
     if (threads < 1 || threads > MAX_THREADS) {
         return tg_error_set(error, TG_ERROR_RANGE, "set_threads: %d threads; it must be 1 to %d", threads, MAX_THREADS);
     }
-    atomic_store(&pool.threads, threads);
+    set_threads(threads);
     return true;
 }
 
@@ -73,29 +92,34 @@ static void run_range(int range)
     pool.body(pool.context, begin, end);
 }
 
-/* Waits for the next loop of a worker, and returns its number. */
-static unsigned next_loop(worker *self, unsigned last)
+/* Returns whether the range of a worker had not begun, and is the calling thread's now. */
+static bool take_range(worker *of)
 {
-    unsigned next = last;
-    for (int spin = 0; spin < SPINS && next == last; spin++) {
-        sched_yield();
-        next = atomic_load_explicit(&self->loop, memory_order_acquire);
-    }
-    if (next == last) {
-        pthread_mutex_lock(&pool.mutex);
-        while ((next = atomic_load(&self->loop)) == last) {
-            pthread_cond_wait(&self->wake, &pool.mutex);
+    return atomic_load_explicit(&of->has_range, memory_order_relaxed) &&
+           atomic_exchange_explicit(&of->has_range, false, memory_order_acquire);
+}
+
+/* Waits for a range, and takes it. */
+static void next_range(worker *self)
+{
+    for (int spin = atomic_load_explicit(&pool.spins, memory_order_relaxed); spin > 0; spin--) {
+        if (take_range(self)) {
+            return;
         }
-        pthread_mutex_unlock(&pool.mutex);
+        PAUSE();
     }
-    return next;
+    pthread_mutex_lock(&pool.mutex);
+    while (!take_range(self)) {
+        pthread_cond_wait(&self->wake, &pool.mutex);
+    }
+    pthread_mutex_unlock(&pool.mutex);
 }
 
 static void *work(void *argument)
 {
     worker *self = argument;
-    for (unsigned loop = 0;;) {
-        loop = next_loop(self, loop);
+    for (;;) {
+        next_range(self);
         tg_thread_mode = pool.mode;
         run_range((int)(self - workers));
         atomic_fetch_add_explicit(&pool.finished, 1, memory_order_release);
@@ -123,7 +147,7 @@ static void start_workers(int needed)
     while (pool.started < needed) {
         pthread_t thread;
         worker *next = &workers[pool.started + 1];
-        atomic_store(&next->loop, 0);
+        atomic_store(&next->has_range, false);
         pthread_cond_init(&next->wake, NULL);
         if (pthread_create(&thread, NULL, work, next) != 0) {
             return;
@@ -160,15 +184,27 @@ void tg_parallel_for(int64_t count, int64_t grain, loop_body *body, void *contex
     pool.mode = tg_thread_mode;
     atomic_store(&pool.finished, 0);
     for (int i = 1; i <= helpers; i++) {
-        atomic_fetch_add(&workers[i].loop, 1);
+        atomic_store_explicit(&workers[i].has_range, true, memory_order_release);
     }
     pthread_mutex_unlock(&pool.mutex);
     for (int i = 1; i <= helpers; i++) {
         pthread_cond_signal(&workers[i].wake);
     }
     run_range(0);
-    while (atomic_load_explicit(&pool.finished, memory_order_acquire) < helpers) {
-        sched_yield();
+    int others = helpers;
+    for (int i = helpers; i > 0; i--) {
+        if (take_range(&workers[i])) {
+            run_range(i);
+            others--;
+        }
+    }
+    int spins = atomic_load_explicit(&pool.spins, memory_order_relaxed);
+    while (atomic_load_explicit(&pool.finished, memory_order_acquire) < others) {
+        if (spins-- > 0) {
+            PAUSE();
+        } else {
+            sched_yield();
+        }
     }
     atomic_flag_clear_explicit(&pool.busy, memory_order_release);
 }

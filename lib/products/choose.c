@@ -106,7 +106,7 @@ typedef struct choice {
 static const choice choices[] = {
     {is_small, &small, GRAIN},      /* a copy of B would take longer than the product */
     {has_few_rows, &few, TG_GRAIN}, /* BLAS copies B: "products of a few rows read the weight where it is" */
-    {is_row, &by_rows, GRAIN},      /* likewise, in the order of the built-in loops */
+    {is_row, &by_rows, TG_GRAIN},   /* likewise, in the order of the built-in loops */
     {is_builtin, &tiles, GRAIN},    /* of many rows */
     {is_any, &blas, GRAIN},         /* likewise, where BLAS has kernels for the processor */
 };

@@ -2,6 +2,8 @@
 #include "support.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +42,9 @@ static void note(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Runs a loop, and asserts that it visits each index of [0,count) once. The caller frees the trace. */
-static trace *run(int64_t count, int64_t grain)
+/* Runs a loop of note or of a body that calls it, and asserts that it visits each index of [0,count) once. The caller
+ * frees the trace. */
+static trace *run_body(loop_body *body, int64_t count, int64_t grain)
 {
     size_t indices = count > 0 ? (size_t)count : 0;
     trace *t = calloc(1, sizeof *t);
@@ -49,7 +52,7 @@ static trace *run(int64_t count, int64_t grain)
     t->count = count;
     t->visits = calloc(indices + 1, sizeof *t->visits);
     assert_non_null(t->visits);
-    tg_parallel_for(count, grain, note, t);
+    tg_parallel_for(count, grain, body, t);
     for (size_t i = 0; i < indices; i++) {
         if (t->visits[i] != 1) {
             fail_msg("index %zu of %lld (grain %lld) is visited %d times", i, (long long)count, (long long)grain,
@@ -61,6 +64,11 @@ static trace *run(int64_t count, int64_t grain)
         assert_true(t->begin[r] >= 0 && t->begin[r] < t->end[r] && t->end[r] <= count);
     }
     return t;
+}
+
+static trace *run(int64_t count, int64_t grain)
+{
+    return run_body(note, count, grain);
 }
 
 static void free_trace(trace *t)
@@ -113,7 +121,18 @@ static void test_every_index_once(void **state)
     }
 }
 
-/* Ranges of one thread run in the caller; with several threads the caller runs one of them, and others the rest. */
+/* Waits until as many ranges have begun as there are threads. */
+static void note_and_wait(void *context, int64_t begin, int64_t end)
+{
+    trace *t = context;
+    note(t, begin, end);
+    while (t->ranges < tg_threads()) {
+        sched_yield();
+    }
+}
+
+/* Ranges of one thread run in the caller; with several threads the caller runs one of them, and others the rest, if they
+ * begin before the caller is done. */
 static void test_threads_share_a_loop(void **state)
 {
     (void)state;
@@ -123,7 +142,7 @@ static void test_threads_share_a_loop(void **state)
     assert_true(pthread_equal(t->thread[0], pthread_self()));
     free_trace(t);
     set_threads(3);
-    t = run(1000, 1);
+    t = run_body(note_and_wait, 1000, 1);
     assert_int_equal(t->ranges, 3);
     int own = 0;
     for (int r = 0; r < 3; r++) {
@@ -140,6 +159,52 @@ static void test_threads_share_a_loop(void **state)
     set_threads(1);
     assert_int_equal(ranges_of(1000, 1), 1);
 }
+
+/* A thread of ThreadSanitizer handles a signal later. */
+#ifndef __SANITIZE_THREAD__
+
+static atomic_int held;
+static atomic_bool is_held;
+
+static void hold(int signal)
+{
+    (void)signal;
+    atomic_fetch_add(&held, 1);
+    while (is_held) {
+    }
+}
+
+/* A loop does not wait for workers that cannot begin: the caller runs their ranges. */
+static void test_late_workers(void **state)
+{
+    (void)state;
+    set_threads(3);
+    trace *t = run_body(note_and_wait, 1000, 1);
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* until they sleep, and hold no lock */
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = hold}, NULL);
+    is_held = true;
+    for (int r = 0; r < 3; r++) {
+        if (!pthread_equal(t->thread[r], pthread_self())) {
+            assert_int_equal(pthread_kill(t->thread[r], SIGUSR1), 0);
+        }
+    }
+    free_trace(t);
+    while (held < 2) {
+        sched_yield();
+    }
+    alarm(30); /* the loop would never end */
+    t = run(1000, 1);
+    alarm(0);
+    assert_int_equal(t->ranges, 3);
+    for (int r = 0; r < 3; r++) {
+        assert_true(pthread_equal(t->thread[r], pthread_self()));
+    }
+    free_trace(t);
+    is_held = false;
+    free_trace(run_body(note_and_wait, 1000, 1));
+}
+
+#endif
 
 /* A grain that is no number of indices counts as 1. */
 static void test_odd_arguments(void **state)
@@ -209,14 +274,15 @@ static void test_nested_loops(void **state)
     assert_int_equal(ranges_of(1000, 1), 3);
 }
 
-/* Many loops, one after the other, some so close that the workers still spin, and some after they sleep. */
+/* Many loops, one after the other, some so close that the workers still spin, and some after they sleep. In
+ * every second loop each of them has a range. More threads than processors do not spin. */
 static void test_many_loops(void **state)
 {
     (void)state;
-    set_threads(3);
     for (int i = 0; i < 2000; i++) {
+        set_threads(2 + i / 1000);
         int64_t count = 1 + i * 7 % 61;
-        free_trace(run(count, 1 + i % 3));
+        free_trace(i % 2 ? run_body(note_and_wait, 100, 1) : run(count, 1 + i % 3));
         if (i % 500 == 0) {
             nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         }
@@ -336,14 +402,11 @@ static void test_numbers_of_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_index_once),
-        cmocka_unit_test(test_threads_share_a_loop),
-        cmocka_unit_test(test_odd_arguments),
-        cmocka_unit_test(test_nested_loops),
-        cmocka_unit_test(test_many_loops),
-        cmocka_unit_test(test_several_callers),
+        cmocka_unit_test(test_every_index_once),   cmocka_unit_test(test_threads_share_a_loop),
+        cmocka_unit_test(test_odd_arguments),      cmocka_unit_test(test_nested_loops),
+        cmocka_unit_test(test_many_loops),         cmocka_unit_test(test_several_callers),
 #ifndef __SANITIZE_THREAD__
-        cmocka_unit_test(test_workers_without_a_range_sleep),
+        cmocka_unit_test(test_late_workers),       cmocka_unit_test(test_workers_without_a_range_sleep),
         cmocka_unit_test(test_after_a_fork),
 #endif
         cmocka_unit_test(test_numbers_of_threads),
