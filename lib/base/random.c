@@ -37,9 +37,11 @@ void tg_rng_draw(tg_rng *rng, uint32_t *out, int64_t count)
     while (count > 0) {
         advance_if_spent(rng);
         int64_t portion = TG_RNG_WORDS - rng->used < count ? TG_RNG_WORDS - rng->used : count;
-        temper[tg_level()](rng->words + rng->used, out, portion);
+        if (out) {
+            temper[tg_level()](rng->words + rng->used, out, portion);
+            out += portion;
+        }
         rng->used += (int32_t)portion;
-        out += portion;
         count -= portion;
     }
 }

@@ -25,7 +25,7 @@ struct tg_rng {
 
 /* ---- outputs ---- */
 
-/* Draws `count` 32-bit outputs. */
+/* Draws `count` 32-bit outputs; skips them if `out` is NULL. */
 void tg_rng_draw(tg_rng *rng, uint32_t *out, int64_t count);
 
 uint32_t tg_rng_u32(tg_rng *rng);

@@ -134,8 +134,9 @@ static bool is_exact(int level)
 /* ---- the blocks of C ---- */
 
 /* Blocks begin at a multiple of these, so that a tile of a kernel is not cut. */
-#define BLOCK_ROWS 48
+#define BLOCK_ROWS 24
 #define BLOCK_COLUMNS 96
+#define COPY 16
 
 typedef struct product {
     tg_gemm g;
@@ -208,24 +209,29 @@ static void multiply_blocks(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Sets the numbers of blocks: at most `most`, of a form for which A and B are read the least. */
+/* Returns the size of the largest of `blocks` blocks. */
+static double block_most(int64_t size, int64_t blocks, int64_t multiple)
+{
+    int64_t units = (size + multiple - 1) / multiple;
+    return (double)least(size, (units + blocks - 1) / blocks * multiple);
+}
+
+/* Sets the numbers of blocks: at most `most`, of a form for which the largest takes the least time. A copy of its
+ * columns of B, and of its rows of A, takes as long as COPY rows, or columns, of C. */
 static void divide(product *p, int64_t grain, int64_t most)
 {
     const tg_gemm *g = &p->g;
-    double multiplications = (double)g->m * (double)g->n * (double)g->k;
+    double multiplications = (double)g->m * (double)g->n * (double)g->k, best = INFINITY;
     int64_t threads =
         multiplications < (double)most * (double)grain ? (int64_t)(multiplications / (double)grain) : most;
-    double best = 0;
-    for (int64_t rows = 1; rows <= threads; rows++) {
+    for (int64_t rows = 1; rows <= least(threads, (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS); rows++) {
         int64_t columns = least(threads / rows, (g->n + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS);
-        if (rows <= (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS) {
-            double speed = (double)(rows * columns),
-                   read = (double)g->m / (double)rows + (double)g->n / (double)columns;
-            if (speed / read > best) {
-                best = speed / read;
-                p->row_blocks = rows;
-                p->column_blocks = columns;
-            }
+        double height = block_most(g->m, rows, BLOCK_ROWS), width = block_most(g->n, columns, BLOCK_COLUMNS);
+        double time = (height + COPY) * (width + COPY);
+        if (time < best) {
+            best = time;
+            p->row_blocks = rows;
+            p->column_blocks = columns;
         }
     }
 }

@@ -19,12 +19,23 @@
 #define GEMM_VECTORS (VECTOR_BYTES == 64 ? 2 : 3)
 #define GEMM_COLUMNS (GEMM_VECTORS * VECTOR_LANES)
 
+/* The memory that the next panel will be copied from: rows of `bytes` bytes, of which the first has been fetched up to
+ * `byte`. */
+typedef struct gemm_ahead {
+    const char *row;
+    int64_t rows, bytes, distance, byte;
+    int64_t share; /* the lines of the cache to fetch for each GEMM_FETCH terms of a tile */
+} gemm_ahead;
+
+#define GEMM_FETCH 48
+
 /* The factors of a tile: the values of A are a_row apart from one row to the next, a_tile from one whole tile to the
  * next, and a_step from one term to the next; the vectors of B are b_step apart. */
 typedef struct gemm_factors {
     const real *a, *b;
     int64_t a_row, a_tile, a_step, b_step, terms;
     bool exact; /* never where the instructions have fused multiply-adds */
+    gemm_ahead ahead;
 } gemm_factors;
 
 /* ---- squares ---- */

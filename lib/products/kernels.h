@@ -35,7 +35,7 @@ tg_conversion TG_EACH_LEVEL(avx512, tg_floats_of_bf16);
 /* Returns memory of the calling thread for copies of factors, aligned to a cache line, which stays until the thread
  * ends: TG_BUILTIN_MEMORY bytes, behind them those of a panel (products/tile_gemm.c), and of a block that was bf16
  * (products/choose.c). NULL if there is none. */
-#define TG_BUILTIN_MEMORY ((size_t)480 * 384 * sizeof(float))
+#define TG_BUILTIN_MEMORY ((size_t)516 * 384 * sizeof(float))
 #define TG_BUILTIN_PANEL ((size_t)384 * 128)
 #define TG_BUILTIN_BLOCK ((size_t)1 << 20)
 void *tg_builtin_memory(void);

@@ -14,8 +14,9 @@
  * a few vectors. DEPTH rows of B, GEMM_COLUMNS wide, are a panel, which is copied so that its vectors are neighbors in
  * memory and all fit into the first level of the cache. The values of A are read one by one, each for a row of the
  * tile. Where many panels read the values of A, PACKED_ROWS of these are copied, too, in the order in which the tiles
- * read them. A thread without memory for copies computes row by row. The scheme is that of Goto and van de Geijn
- * (Anatomy of High-Performance Matrix Multiplication, 2008).
+ * read them. What the next panel is copied from is fetched while this one is computed, a few lines of the cache at a
+ * time: the copy would wait for memory as long as 30 rows take. A thread without memory for copies computes row by row.
+ * The scheme is that of Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008).
  */
 #include "base/least.h"
 #include "products/gemm_tile.h"
@@ -105,8 +106,22 @@ static inline __attribute__((always_inline)) vector multiply_add(bool exact, rea
     return sum;
 }
 
+/* Fetches some of the lines that the next panel will be copied from. */
+static inline void fetch_share(gemm_ahead *ahead)
+{
+    for (int64_t line = 0; line < ahead->share && ahead->rows > 0; line++) {
+        __builtin_prefetch(ahead->row + ahead->byte, 0, 2);
+        ahead->byte += 64;
+        if (ahead->byte >= ahead->bytes) {
+            ahead->byte = 0;
+            ahead->row += ahead->distance;
+            ahead->rows--;
+        }
+    }
+}
+
 /* `exact` is a constant in each call. */
-static inline __attribute__((always_inline)) void sum_terms(bool exact, int rows, const gemm_factors *f,
+static inline __attribute__((always_inline)) void sum_terms(bool exact, int rows, gemm_factors *f,
                                                             vector sum[GEMM_ROWS][GEMM_VECTORS])
 {
     const real *a = f->a, *b = f->b;
@@ -118,21 +133,24 @@ static inline __attribute__((always_inline)) void sum_terms(bool exact, int rows
             sum[i][v] = (vector){0};
         }
     }
-    for (int64_t term = 0; term < f->terms; term++) {
-        vector of_b[GEMM_VECTORS];
-        UNROLL
-        for (int v = 0; v < GEMM_VECTORS; v++) {
-            of_b[v] = *(const vector *)(b + v * VECTOR_LANES);
-        }
-        UNROLL
-        for (int i = 0; i < rows; i++) {
+    for (int64_t term = 0; term < f->terms;) {
+        fetch_share(&f->ahead);
+        for (const int64_t stop = least(term + GEMM_FETCH, f->terms); term < stop; term++) {
+            vector of_b[GEMM_VECTORS];
             UNROLL
             for (int v = 0; v < GEMM_VECTORS; v++) {
-                sum[i][v] = multiply_add(exact, a[i * a_row], of_b[v], sum[i][v]);
+                of_b[v] = *(const vector *)(b + v * VECTOR_LANES);
             }
+            UNROLL
+            for (int i = 0; i < rows; i++) {
+                UNROLL
+                for (int v = 0; v < GEMM_VECTORS; v++) {
+                    sum[i][v] = multiply_add(exact, a[i * a_row], of_b[v], sum[i][v]);
+                }
+            }
+            a += f->a_step;
+            b += f->b_step;
         }
-        a += f->a_step;
-        b += f->b_step;
     }
 }
 
@@ -155,7 +173,7 @@ static inline __attribute__((always_inline)) void write_sums(int rows, vector su
 
 /* Computes a tile of `rows` rows. The number is a constant in each call, and the loops over a tile are unrolled at
  * -O2, too, so that the sums stay in registers. */
-static inline __attribute__((always_inline)) void multiply_tile(int rows, const gemm_factors *f, bool add, real *c,
+static inline __attribute__((always_inline)) void multiply_tile(int rows, gemm_factors *f, bool add, real *c,
                                                                 int64_t ldc)
 {
     vector sum[GEMM_ROWS][GEMM_VECTORS];
@@ -175,7 +193,7 @@ static inline __attribute__((always_inline)) void multiply_tile(int rows, const 
 }
 
 /* Computes as many rows as a tile has, but at most `rows`, and returns their number. */
-static inline int64_t multiply_rows(int64_t rows, const gemm_factors *f, bool add, real *c, int64_t ldc)
+static inline int64_t multiply_rows(int64_t rows, gemm_factors *f, bool add, real *c, int64_t ldc)
 {
     if (rows >= GEMM_ROWS) {
         multiply_tile(GEMM_ROWS, f, add, c, ldc);
@@ -212,7 +230,7 @@ static void multiply_panel(int64_t rows, int64_t columns, gemm_factors f, bool a
 /* ---- copies of A ---- */
 
 /* The rows of A whose terms fit into the memory of a thread. */
-#define PACKED_ROWS ((int64_t)(TG_BUILTIN_MEMORY / (GEMM_DEPTH * sizeof(real)))) /* 480, or 240 */
+#define PACKED_ROWS ((int64_t)(TG_BUILTIN_MEMORY / (GEMM_DEPTH * sizeof(real)))) /* 516, or 258 */
 
 /* Returns the factors of `rows` rows of A, for the terms from `first` on; with memory, a copy of them. */
 static gemm_factors factors_of(const tg_gemm *g, const real *a, int64_t row, int64_t rows, int64_t first, real *memory)
@@ -246,9 +264,14 @@ static void find_columns(const tg_gemm *g, gemm_factors *f, const real *b, int64
 {
     const int64_t b_column = g->b_layout == TG_TRANSPOSED ? g->ldb : 1;
     const int64_t b_step = g->b_layout == TG_TRANSPOSED ? 1 : g->ldb;
-    const int64_t columns = least(GEMM_COLUMNS, g->n - column);
+    const int64_t columns = least(GEMM_COLUMNS, g->n - column), size = sizeof *b;
+    const int64_t next = least(GEMM_COLUMNS, g->n - column - columns);
     f->b = b + column * b_column + first * b_step;
     f->b_step = GEMM_COLUMNS;
+    f->ahead = (gemm_ahead){.row = (const char *)(f->b + columns * b_column), .distance = g->ldb * size};
+    f->ahead.rows = g->b_layout == TG_TRANSPOSED ? next : next > 0 ? f->terms : 0;
+    f->ahead.bytes = (g->b_layout == TG_TRANSPOSED ? f->terms : next) * size;
+    f->ahead.share = 1 + f->ahead.rows * f->ahead.bytes / 64 * GEMM_FETCH * GEMM_ROWS / (rows * f->terms);
     if (g->b_layout == TG_TRANSPOSED || columns < GEMM_COLUMNS || rows > 2 * GEMM_ROWS) {
         if (columns < GEMM_COLUMNS) {
             memset(panel, 0, (size_t)(f->terms * GEMM_COLUMNS) * sizeof *panel);

@@ -129,6 +129,35 @@ static void test_bernoulli(void **state)
     tg_rng_free(rng);
 }
 
+/* The values of tg_rng_bernoulli, eight in a byte, and the generator after them, by any number of threads. */
+static void test_bits(void **state)
+{
+    (void)state;
+    enum { LARGEST = 100003 };
+    static const int64_t counts[] = {0, 1, 7, 8, 624, 16384, 2 * 16384, 2 * 16384 + 1, 4 * 16384 + 9, LARGEST};
+    static uint8_t values[LARGEST], bits[LARGEST / 8 + 2];
+    for (int threads = 1; threads <= 5; threads += 2) {
+        assert_true(tg_set_threads(threads, NULL));
+        tg_rng *a = tg_rng_new(123), *b = tg_rng_new(123);
+        for (int64_t i = 0; i < COUNT(counts); i++) {
+            const int64_t count = counts[i], bytes = (count + 7) / 8;
+            assert_int_equal(tg_rng_u32(a), tg_rng_u32(b)); /* and a pair of outputs in two blocks */
+            tg_rng_bernoulli(a, values, count, 0.3);
+            memset(bits, 0xaa, sizeof bits);
+            tg_rng_bernoulli_bits(b, bits, count, 0.3);
+            for (int64_t k = 0; k < 8 * bytes; k++) {
+                assert_int_equal(bits[k / 8] >> k % 8 & 1, k < count ? values[k] : 0);
+            }
+            assert_int_equal(bits[bytes], 0xaa);
+            assert_int_equal(tg_rng_position(a), tg_rng_position(b));
+        }
+        assert_int_equal(tg_rng_u64(a), tg_rng_u64(b));
+        tg_rng_free(a);
+        tg_rng_free(b);
+    }
+    assert_true(tg_set_threads(1, NULL));
+}
+
 static void test_exponential(void **state)
 {
     (void)state;
@@ -213,9 +242,9 @@ static void test_portable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_uniform),   cmocka_unit_test(test_normal),      cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_bernoulli), cmocka_unit_test(test_exponential), cmocka_unit_test(test_versions_agree),
-        cmocka_unit_test(test_portable),
+        cmocka_unit_test(test_uniform),   cmocka_unit_test(test_normal),         cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_bernoulli), cmocka_unit_test(test_bits),           cmocka_unit_test(test_exponential),
+        cmocka_unit_test(test_portable),  cmocka_unit_test(test_versions_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
