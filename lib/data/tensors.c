@@ -86,14 +86,13 @@ static bool check_tensors(tg_loader *l, tg_tensor *const *tensors, int count)
         return tg_error_set(l->run->error, TG_ERROR_VALUE, "%s: %d tensors; at least 1 is needed", l->call, count);
     }
     for (int i = 0; i < count; i++) {
-        char text[TG_SHAPE_TEXT];
         if (!tg_tensor_check(l->call, "tensor in the array", tensors[i], l->run->error)) {
             return false;
         }
         if (tensors[i]->rank == 0 || tensors[i]->shape[0] != tensors[0]->shape[0]) {
             return tg_error_set(l->run->error, TG_ERROR_SHAPE,
                                 "%s: tensor %d has shape %s, and tensor 0 %lld rows; the sizes of axis 0 must be equal",
-                                l->call, i, tg_shape_format(tg_shape_of(tensors[i]), text),
+                                l->call, i, tg_shape_text_of(tensors[i]).text,
                                 (long long)tg_tensor_size(tensors[0], 0));
         }
     }

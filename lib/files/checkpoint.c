@@ -68,15 +68,14 @@ const tg_array *tg_loading_find(const tg_loading *loading, const char *prefix, c
                                 tg_shape shape, tg_error *error)
 {
     const tg_array *array = tg_safetensors_find(loading->file, prefix, name);
-    char there[TG_SHAPE_TEXT], here[TG_SHAPE_TEXT];
     if (!array) {
         tg_loading_refuse(loading, error, "the tensor '%s%s' is missing", prefix, name);
         return NULL;
     }
     if (!tg_stored_fits(array->dtype, dtype, false) || !tg_shape_equal(array->shape, shape)) {
         tg_loading_refuse(loading, error, "'%s%s' is %s %s in the file and %s %s here", prefix, name,
-                          tg_stored_name(array->dtype), tg_shape_format(array->shape, there), tg_dtype_name(dtype),
-                          tg_shape_format(shape, here));
+                          tg_stored_name(array->dtype), tg_shape_text(array->shape).text, tg_dtype_name(dtype),
+                          tg_shape_text(shape).text);
         return NULL;
     }
     return array;

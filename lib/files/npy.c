@@ -209,11 +209,10 @@ bool tg_npy_parse(const tg_file *file, uint64_t begin, uint64_t end, const char 
     }
     uint64_t bytes, found = end - at - length, size = (uint64_t)tg_stored_bits(array->dtype) / 8;
     if (__builtin_mul_overflow((uint64_t)tg_shape_count(array->shape), size, &bytes) || bytes != found) {
-        char shape[TG_SHAPE_TEXT];
         return tg_error_set_at(error, -1, (int64_t)(at + length),
                                "%s: '%s', byte %llu: %llu bytes of values; the shape %s has values of %llu bytes each",
                                file->call, file->path, (unsigned long long)(at + length), (unsigned long long)found,
-                               tg_shape_format(array->shape, shape), (unsigned long long)size);
+                               tg_shape_text(array->shape).text, (unsigned long long)size);
     }
     array->offset = at + length;
     return true;

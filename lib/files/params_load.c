@@ -77,10 +77,10 @@ static tg_code compare(const tg_array *array, const char *name, const tg_tensor 
         report->loaded++;
         return TG_OK;
     }
-    char there[TG_SHAPE_TEXT], here[TG_SHAPE_TEXT], rest[2 * TG_SHAPE_TEXT + 80];
+    char rest[2 * TG_SHAPE_TEXT + 80];
     snprintf(rest, sizeof rest, " is %s %s in the file and %s %s here", tg_stored_name(array->dtype),
-             tg_shape_format(array->shape, there), tg_dtype_name(tg_dtype_of(x)),
-             tg_shape_format(tg_whole_shape(tg_shape_of(x), tg_shard_of(x)), here));
+             tg_shape_text(array->shape).text, tg_dtype_name(tg_dtype_of(x)),
+             tg_shape_text(tg_whole_shape(tg_shape_of(x), tg_shard_of(x))).text);
     note(report, "mismatched", name, rest);
     report->mismatched++;
     return dtype_fits ? TG_ERROR_SHAPE : TG_ERROR_DTYPE;

@@ -108,12 +108,11 @@ static bool parse_offsets(tg_json *j, tg_safetensors_entry *entry)
 /* Checks that the shape and the dtype need exactly the bytes between the offsets. */
 static bool check_bytes(tg_json *j, size_t at, const tg_safetensors_entry *entry)
 {
-    char shape[TG_SHAPE_TEXT];
     int64_t count = tg_shape_count(entry->array.shape);
     uint64_t bits;
     if (count < 0 || __builtin_mul_overflow((uint64_t)count, (uint64_t)tg_stored_bits(entry->array.dtype), &bits)) {
         return tg_json_fail(j, at, "'%.*s' has the shape %s, which is larger than any file",
-                            TG_CUT(entry->array.name, 100), tg_shape_format(entry->array.shape, shape));
+                            TG_CUT(entry->array.name, 100), tg_shape_text(entry->array.shape).text);
     }
     if (bits % 8 != 0) {
         return tg_json_fail(j, at, "'%.*s' has %llu bits, which is not a multiple of 8", TG_CUT(entry->array.name, 100),
@@ -122,7 +121,7 @@ static bool check_bytes(tg_json *j, size_t at, const tg_safetensors_entry *entry
     return bits / 8 == entry->bytes ||
            tg_json_fail(j, at, "'%.*s' has %llu bytes between its data_offsets; %s %s needs %llu",
                         TG_CUT(entry->array.name, 100), (unsigned long long)entry->bytes,
-                        tg_stored_name(entry->array.dtype), tg_shape_format(entry->array.shape, shape),
+                        tg_stored_name(entry->array.dtype), tg_shape_text(entry->array.shape).text,
                         (unsigned long long)(bits / 8));
 }
 

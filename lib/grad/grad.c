@@ -37,7 +37,6 @@ static bool check_output(const tg_grad_call *g, int i)
 {
     tg_tape *t = g->tape;
     const tg_tensor *y = g->outputs[i], *dy = tg_given_gradient(g, i);
-    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     if (!check_tensor(t, "output", i, y)) {
         return false;
     }
@@ -50,7 +49,7 @@ static bool check_output(const tg_grad_call *g, int i)
                tg_tape_fail(t, TG_ERROR_SHAPE, "grad",
                             "output %d has shape %s; it must have one value, unless config.output_gradients has its "
                             "gradient",
-                            i, tg_shape_format(tg_shape_of(y), a));
+                            i, tg_shape_text_of(y).text);
     }
     if (!tg_tensor_check("grad", "output gradient", dy, t->error)) {
         return false;
@@ -61,7 +60,7 @@ static bool check_output(const tg_grad_call *g, int i)
     }
     return tg_same_shape(dy, y) ||
            tg_tape_fail(t, TG_ERROR_SHAPE, "grad", "output gradient %d has shape %s, and output %d %s", i,
-                        tg_shape_format(tg_shape_of(dy), a), i, tg_shape_format(tg_shape_of(y), b));
+                        tg_shape_text_of(dy).text, i, tg_shape_text_of(y).text);
 }
 
 static bool check(const tg_grad_call *g, const tg_grad_config *given)

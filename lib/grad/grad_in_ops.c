@@ -87,11 +87,10 @@ static bool add_gradient(const pass *p, const char *op, tg_tensor *x, tg_tensor 
 {
     tg_tape *t = p->tape;
     tg_shape shape = tg_shape_of(x), broadcast, whole = tg_shape_of(dx);
-    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     if (dx->dtype != x->dtype || !tg_shape_broadcast(&shape, &whole, &broadcast) || !tg_shape_equal(broadcast, whole)) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, "grad", "differentiate of '%s' gives %s %s for an input that is %s %s",
-                            op, tg_dtype_name(tg_dtype_of(dx)), tg_shape_format(whole, a),
-                            tg_dtype_name(tg_dtype_of(x)), tg_shape_format(shape, b));
+                            op, tg_dtype_name(tg_dtype_of(dx)), tg_shape_text(whole).text,
+                            tg_dtype_name(tg_dtype_of(x)), tg_shape_text(shape).text);
     }
     tg_tensor **slot = slot_of(p, x);
     dx = sum_to(t, dx, shape);

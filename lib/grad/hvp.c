@@ -44,7 +44,6 @@ static bool check(const hvp *h, const tg_hvp_config *given, double step)
     }
     for (int i = 0; i < h->count; i++) {
         const tg_tensor *x = h->inputs[i], *v = h->vectors[i];
-        char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
         if (!tg_tape_expect_values(t, "hvp", "input", x) || !tg_tape_expect_values(t, "hvp", "vector", v)) {
             return false;
         }
@@ -53,8 +52,8 @@ static bool check(const hvp *h, const tg_hvp_config *given, double step)
         }
         if (!tg_same_shape(x, v) || x->dtype != v->dtype) {
             return tg_tape_fail(t, TG_ERROR_SHAPE, "hvp", "vector %d is %s %s, and the input %s %s", i,
-                                tg_dtype_name(tg_dtype_of(v)), tg_shape_format(tg_shape_of(v), a),
-                                tg_dtype_name(tg_dtype_of(x)), tg_shape_format(tg_shape_of(x), b));
+                                tg_dtype_name(tg_dtype_of(v)), tg_shape_text_of(v).text, tg_dtype_name(tg_dtype_of(x)),
+                                tg_shape_text_of(x).text);
         }
     }
     return true;

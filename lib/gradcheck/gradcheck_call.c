@@ -185,8 +185,7 @@ static const tg_op view_op = {.name = "gradcheck",
                               .f32 = {.backward = view_backward},
                               .f64 = {.backward = view_backward},
                               .accepts_layout = tg_any_layout,
-                              .backward_ignores_inputs = TG_OP_ALL,
-                              .backward_ignores_outputs = TG_OP_ALL};
+                              TG_IGNORES_VALUES};
 
 /* Returns the array of inputs in which each checked input, other than parameters, is a result; NULL when memory is
  * exhausted. Yours to free. */
@@ -246,9 +245,8 @@ static tg_tensor *evaluate(tg_check *c, tg_tensor *const *inputs)
         return NULL;
     }
     if (c->seed && !tg_shape_equal(tg_shape_of(y), c->output_shape)) {
-        char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
         tg_check_fail(c, TG_ERROR_SHAPE, "the result's shape changes between calls: %s, then %s",
-                      tg_shape_format(c->output_shape, a), tg_shape_format(tg_shape_of(y), b));
+                      tg_shape_text(c->output_shape).text, tg_shape_text_of(y).text);
         return NULL;
     }
     for (int k = 0; k < c->input_count; k++) {

@@ -185,9 +185,8 @@ static tg_tensor *next_logits(generation *g)
         return NULL;
     }
     if (logits->rank != 2 || logits->shape[0] != g->text_count || logits->shape[1] != m->vocabulary) {
-        char found[TG_SHAPE_TEXT];
         tg_tape_fail(g->tape, TG_ERROR_SHAPE, g->call, "the step has returned logits %s; they must be (%lld,%lld)",
-                     tg_shape_format(tg_shape_of(logits), found), (long long)g->text_count, (long long)m->vocabulary);
+                     tg_shape_text_of(logits).text, (long long)g->text_count, (long long)m->vocabulary);
         return NULL;
     }
     return logits;

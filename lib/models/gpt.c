@@ -264,10 +264,9 @@ static bool check_input(tg_tape *t, const tg_gpt *model, const tg_tensor *ids, c
         return false;
     }
     if (ids->rank != 2 || ids->dtype != TG_I32) {
-        char text[TG_SHAPE_TEXT];
         return tg_tape_fail(t, ids->dtype == TG_I32 ? TG_ERROR_SHAPE : TG_ERROR_DTYPE, call,
                             "the ids are %s %s; they must be i32 (B,T)", tg_dtype_name(tg_dtype_of(ids)),
-                            tg_shape_format(tg_shape_of(ids), text));
+                            tg_shape_text_of(ids).text);
     }
     const tg_kv_cache *cache = given ? given->cache : NULL;
     if (cache && cache->layers != model->config.layers) {

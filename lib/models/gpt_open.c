@@ -81,7 +81,6 @@ static bool find_table(source *s, const char *own, tg_shape *shape)
 {
     const tg_array *array = find(s, s->weights.prefix, own);
     tg_weight_place place;
-    char text[TG_SHAPE_TEXT];
     if (!array) {
         tg_weight_find(s->weights.family, s->weights.prefix, own, &place);
         return tg_error_set(
@@ -93,7 +92,7 @@ static bool find_table(source *s, const char *own, tg_shape *shape)
     *shape = array->shape;
     return shape->rank == 2 ||
            tg_error_set(&s->error, TG_ERROR_SHAPE, "%s: '%s': '%s' is %s; it must be a table of rank 2", s->call,
-                        s->path, array->name, tg_shape_format(*shape, text));
+                        s->path, array->name, tg_shape_text(*shape).text);
 }
 
 /* Returns the number of heads of the published models of a width, or 0. */

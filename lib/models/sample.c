@@ -100,10 +100,9 @@ static bool check_sample_arguments(const tg_tensor *logits, const tg_rng *rng, c
         return false;
     }
     if (logits->rank != 1 || logits->count < 1 || logits->count > INT32_MAX || !tg_dtype_is_float(logits->dtype)) {
-        char text[TG_SHAPE_TEXT];
         return tg_error_set(error, TG_ERROR_SHAPE,
                             "%s: the logits are %s %s; they must be f32 or f64 (V), V at least 1", call,
-                            tg_dtype_name(tg_dtype_of(logits)), tg_shape_format(tg_shape_of(logits), text));
+                            tg_dtype_name(tg_dtype_of(logits)), tg_shape_text_of(logits).text);
     }
     if (!check_penalty(logits, config, error)) {
         return false;

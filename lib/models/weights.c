@@ -148,7 +148,6 @@ static bool read_transposed(const tg_weights *w, const tg_array *array, tg_tenso
 /* Finds the array of a parameter, which must have the shape and a dtype that fits. */
 static const tg_array *find_array(const tg_weights *w, const tg_weight_place *place, tg_shape shape, tg_error *error)
 {
-    char found[TG_SHAPE_TEXT], expected[TG_SHAPE_TEXT];
     const tg_array *array = tg_safetensors_find(w->file, "", place->name);
     if (!array) {
         tg_error_set(error, TG_ERROR_VALUE, "%s: '%s' has no tensor '%s', which this %s has", w->call, w->path,
@@ -158,8 +157,8 @@ static const tg_array *find_array(const tg_weights *w, const tg_weight_place *pl
     tg_shape there = shape_there(place, shape);
     if (!tg_shape_equal(array->shape, there)) {
         tg_error_set(error, TG_ERROR_SHAPE, "%s: '%s': '%s' is %s; in this %s it must be %s", w->call,
-                     array->file->path, place->name, tg_shape_format(array->shape, found), w->family->name,
-                     tg_shape_format(there, expected));
+                     array->file->path, place->name, tg_shape_text(array->shape).text, w->family->name,
+                     tg_shape_text(there).text);
         return NULL;
     }
     if (!tg_stored_fits(array->dtype, w->dtype, true)) {
@@ -335,10 +334,9 @@ static bool check_own(const output *o, const char *name, const tg_tensor *x, tg_
         return tg_error_set(o->error, TG_ERROR_STATE, "%s: '%s' is a shard; its rows are divided among processes",
                             o->call, name);
     }
-    char found[TG_SHAPE_TEXT], expected[TG_SHAPE_TEXT];
     return tg_shape_equal(tg_shape_of(x), shape) ||
            tg_error_set(o->error, TG_ERROR_SHAPE, "%s: '%s' is %s; in a model of this config it must be %s", o->call,
-                        name, tg_shape_format(tg_shape_of(x), found), tg_shape_format(shape, expected));
+                        name, tg_shape_text_of(x).text, tg_shape_text(shape).text);
 }
 
 /* Copies a part of a tensor of the file. */

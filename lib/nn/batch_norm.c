@@ -46,14 +46,13 @@ static void move(tg_tensor *running, const tg_tensor *batch, double momentum, do
 /* Checks a tensor (C) of the dtype of x; running statistics are written, and so are contiguous leaves. */
 static bool check_channels(tg_tape *t, const tg_tensor *x, const char *name, const tg_tensor *channels, bool is_running)
 {
-    char text[TG_SHAPE_TEXT];
     if (is_running ? !tg_tape_expect_values(t, "batch_norm", name, channels)
                    : !tg_tape_expect_input(t, "batch_norm", name, channels)) {
         return false;
     }
     if (channels->rank != 1 || channels->shape[0] != x->shape[1] || channels->dtype != x->dtype) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, "batch_norm", "%s is %s %s; x has %lld channels of %s", name,
-                            tg_dtype_name(tg_dtype_of(channels)), tg_shape_format(tg_shape_of(channels), text),
+                            tg_dtype_name(tg_dtype_of(channels)), tg_shape_text_of(channels).text,
                             (long long)x->shape[1], tg_dtype_name(tg_dtype_of(x)));
     }
     return !is_running || (tg_tensor_is_contiguous(channels) && !tg_tensor_requires_grad(channels)) ||
@@ -63,13 +62,12 @@ static bool check_channels(tg_tape *t, const tg_tensor *x, const char *name, con
 static bool check(tg_tape *t, const tg_tensor *x, const tg_tensor *const channels[4], double momentum, double eps)
 {
     static const char *const names[] = {"running_mean", "running_var", "weight", "bias"};
-    char text[TG_SHAPE_TEXT];
     if (!tg_tape_expect_floats(t, "batch_norm", (const char *[]){"x"}, &x, 1)) {
         return false;
     }
     if (x->rank < 2 || x->shape[1] < 1) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, "batch_norm", "x is %s; it must be (N,C,..) with C >= 1",
-                            tg_shape_format(tg_shape_of(x), text));
+                            tg_shape_text_of(x).text);
     }
     for (int i = 0; i < 4; i++) {
         if (channels[i] && !check_channels(t, x, names[i], channels[i], i < 2)) {
@@ -94,9 +92,8 @@ tg_tensor *tg_batch_norm(tg_tape *t, tg_tensor *x, tg_tensor *running_mean, tg_t
     const bool by_batch = !running_mean || tg_tape_is_training(t);
     const int64_t values = x->count / x->shape[1];
     if (by_batch && values < 2) {
-        char text[TG_SHAPE_TEXT];
         tg_tape_fail(t, TG_ERROR_SHAPE, "batch_norm", "x is %s; the statistics of a batch need 2 values per channel",
-                     tg_shape_format(tg_shape_of(x), text));
+                     tg_shape_text_of(x).text);
         return NULL;
     }
     tg_tape_point point;
@@ -122,8 +119,7 @@ TG_CONFIG(tg_nn_batch_norm_config, tg_nn_batch_norm_config_default, mark, .mark 
 /* Adds the buffer "<name>.<part>". */
 static tg_tensor *add_statistics(tg_params *params, const char *name, const char *part, tg_shape shape, double value)
 {
-    char full[TG_NAME_SIZE];
-    tg_tensor *added = tg_params_add_buffer(params, tg_module_name(params, name, part, full), shape);
+    tg_tensor *added = tg_params_add_buffer(params, TG_MODULE_NAME(params, name, part), shape);
     if (!tg_params_has_source(params)) {
         tg_tensor_fill(added, value, NULL);
     }

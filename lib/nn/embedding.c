@@ -43,17 +43,15 @@ static bool check_table(tg_params *params, const char *call, const char *name, t
                               name);
     }
     if (o->from && !tg_shape_equal(tg_tensor_shape(o->from), shape)) {
-        char found[TG_SHAPE_TEXT], expected[TG_SHAPE_TEXT];
         return tg_params_fail(params, TG_ERROR_SHAPE, "%s: '%s' is given a table of shape %s; it must be %s", call,
-                              name, tg_shape_format(tg_tensor_shape(o->from), found), tg_shape_format(shape, expected));
+                              name, tg_shape_text(tg_tensor_shape(o->from)).text, tg_shape_text(shape).text);
     }
     return true;
 }
 
 static tg_tensor *add_table(tg_params *params, const char *name, tg_shape shape, const tg_table_options *o)
 {
-    char full[TG_NAME_SIZE];
-    tg_module_name(params, name, "weight", full);
+    const char *full = TG_MODULE_NAME(params, name, "weight");
     tg_tensor *weight = o->from ? tg_params_add_existing(params, full, o->from)
                                 : tg_params_add_normal(params, full, shape, o->mean, o->std);
     if (weight && o->padding_index != TG_NO_PADDING) {

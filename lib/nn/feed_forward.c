@@ -23,16 +23,15 @@ tg_nn_feed_forward tg_nn_feed_forward_make(tg_params *params, const char *name, 
         return none;
     }
     bool is_gated = kind != TG_FEED_FORWARD_GELU;
-    char up[TG_NAME_SIZE], gate[TG_NAME_SIZE], down[TG_NAME_SIZE];
     tg_bias bias = config ? config->bias : TG_BIAS_OF_KIND;
     if (bias == TG_BIAS_OF_KIND) {
         bias = is_gated ? TG_NO_BIAS : TG_BIAS;
     }
     if (is_gated) {
-        made.gate = tg_nn_linear_make(params, tg_module_name(params, name, "fc1", gate), width, hidden, bias);
+        made.gate = tg_nn_linear_make(params, TG_MODULE_NAME(params, name, "fc1"), width, hidden, bias);
     }
-    tg_module_name(params, name, is_gated ? "fc2" : "layers.0", up);
-    tg_module_name(params, name, is_gated ? "fc3" : "layers.2", down);
+    const char *up = TG_MODULE_NAME(params, name, is_gated ? "fc2" : "layers.0");
+    const char *down = TG_MODULE_NAME(params, name, is_gated ? "fc3" : "layers.2");
     made.up = tg_nn_linear_make(params, up, width, hidden, bias);
     made.down = tg_nn_linear_make(params, down, hidden, width, bias);
     made.module = tg_module_end(params, &point);
@@ -42,11 +41,10 @@ tg_nn_feed_forward tg_nn_feed_forward_make(tg_params *params, const char *name, 
 /* Checks that gate and up are of one width, to which one of them would be broadcast. */
 static bool check_widths(tg_tape *t, const tg_tensor *gate, const tg_tensor *up)
 {
-    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     return tg_same_shape(gate, up) ||
            tg_tape_fail(t, TG_ERROR_SHAPE, "nn_feed_forward_forward",
                         "the gate is %s, and what it multiplies %s; both must be (..,hidden)",
-                        tg_shape_format(tg_shape_of(gate), a), tg_shape_format(tg_shape_of(up), b));
+                        tg_shape_text_of(gate).text, tg_shape_text_of(up).text);
 }
 
 tg_tensor *tg_nn_feed_forward_forward(tg_tape *t, const tg_nn_feed_forward *f, tg_tensor *x)

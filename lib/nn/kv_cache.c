@@ -214,12 +214,10 @@ static bool check_added(tg_tape *t, const char *call, const char *name, const tg
     }
     if (added->rank != 4 || added->shape[2] != positions || added->shape[0] != cached->shape[0] ||
         added->shape[1] != cached->shape[1] || added->shape[3] != cached->shape[3] || added->dtype != cached->dtype) {
-        char found[TG_SHAPE_TEXT], expected[TG_SHAPE_TEXT];
         return tg_tape_fail(t, TG_ERROR_SHAPE, call,
                             "%s are %s %s, which does not fit %lld positions of a cache of %s %s (B,H,context,D)", name,
-                            tg_dtype_name(tg_dtype_of(added)), tg_shape_format(tg_shape_of(added), found),
-                            (long long)positions, tg_dtype_name(tg_dtype_of(cached)),
-                            tg_shape_format(tg_shape_of(cached), expected));
+                            tg_dtype_name(tg_dtype_of(added)), tg_shape_text_of(added).text, (long long)positions,
+                            tg_dtype_name(tg_dtype_of(cached)), tg_shape_text_of(cached).text);
     }
     return true;
 }

@@ -42,13 +42,11 @@ tg_nn_linear tg_nn_linear_make(tg_params *params, const char *name, int64_t in, 
 bool tg_lora_check_shapes(const char *call, const tg_nn_linear *linear, tg_error *error)
 {
     const tg_tensor *w = linear->weight, *a = linear->lora_a, *b = linear->lora_b;
-    char texts[3][TG_SHAPE_TEXT];
     return (a->shape[1] == w->shape[1] && b->shape[0] == w->shape[0] && a->shape[0] == b->shape[1]) ||
            tg_error_set(error, TG_ERROR_SHAPE,
                         "%s: the weight is %s, lora_A.weight %s and lora_B.weight %s; they must be (out,in), (rank,in) "
                         "and (out,rank). A weight and its lora_B are resized together",
-                        call, tg_shape_format(tg_shape_of(w), texts[0]), tg_shape_format(tg_shape_of(a), texts[1]),
-                        tg_shape_format(tg_shape_of(b), texts[2]));
+                        call, tg_shape_text_of(w).text, tg_shape_text_of(a).text, tg_shape_text_of(b).text);
 }
 
 tg_tensor *tg_nn_linear_forward(tg_tape *t, const tg_nn_linear *linear, tg_tensor *x)

@@ -33,8 +33,7 @@ const char *tg_module_name(tg_params *params, const char *name, const char *part
 
 tg_tensor *tg_module_add(tg_params *params, const char *name, const char *part, tg_shape shape, double value)
 {
-    char full[TG_NAME_SIZE];
-    tg_tensor *x = tg_params_add(params, tg_module_name(params, name, part, full), shape);
+    tg_tensor *x = tg_params_add(params, TG_MODULE_NAME(params, name, part), shape);
     if (!tg_params_has_source(params)) {
         tg_tensor_fill(x, value, NULL);
     }
@@ -44,14 +43,12 @@ tg_tensor *tg_module_add(tg_params *params, const char *name, const char *part, 
 tg_tensor *tg_module_add_normal(tg_params *params, const char *name, const char *part, tg_shape shape, double mean,
                                 double std)
 {
-    char full[TG_NAME_SIZE];
-    return tg_params_add_normal(params, tg_module_name(params, name, part, full), shape, mean, std);
+    return tg_params_add_normal(params, TG_MODULE_NAME(params, name, part), shape, mean, std);
 }
 
 tg_tensor *tg_module_add_uniform(tg_params *params, const char *name, const char *part, tg_shape shape, double bound)
 {
-    char full[TG_NAME_SIZE];
-    return tg_params_add_uniform(params, tg_module_name(params, name, part, full), shape, -bound, bound);
+    return tg_params_add_uniform(params, TG_MODULE_NAME(params, name, part), shape, -bound, bound);
 }
 
 bool tg_module_multiply(tg_params *params, const char *call, const char *name, const char *what, int64_t size,

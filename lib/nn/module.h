@@ -21,6 +21,9 @@ tg_nn_module tg_module_end(tg_params *params, const tg_params_point *point);
 /* Writes "<name>.<part>" to `text`, and returns it; NULL, with the params' error set, if it is too long. */
 const char *tg_module_name(tg_params *params, const char *name, const char *part, char text[TG_NAME_SIZE]);
 
+/* The same for an array that lives to the end of the block. */
+#define TG_MODULE_NAME(params, name, part) tg_module_name(params, name, part, (char[TG_NAME_SIZE]){""})
+
 /* Add a parameter "<name>.<part>": filled with `value`, drawn from N(mean,std), or uniform in [-bound,bound]. NULL
  * after an error. */
 tg_tensor *tg_module_add(tg_params *params, const char *name, const char *part, tg_shape shape, double value);

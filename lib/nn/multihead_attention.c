@@ -128,10 +128,9 @@ static void make_separate(tg_params *params, const char *name, int64_t in, int64
                        {"W_key", &made->key, in, key_width, c->bias},
                        {"W_value", &made->value, in, key_width, c->bias},
                        {"out_proj", &made->out, width, out, c->out_bias}};
-    char full[TG_NAME_SIZE];
     for (int i = 0; i < 4; i++) {
         *projections[i].linear =
-            tg_nn_linear_make(params, tg_module_name(params, name, projections[i].part, full), projections[i].in,
+            tg_nn_linear_make(params, TG_MODULE_NAME(params, name, projections[i].part), projections[i].in,
                               projections[i].out, projections[i].bias ? TG_BIAS : TG_NO_BIAS);
     }
 }
@@ -144,12 +143,11 @@ static void make_in_proj(tg_params *params, const char *call, const char *name, 
     if (!tg_module_multiply(params, call, name, "width", width, 3, &rows)) {
         return;
     }
-    char full[TG_NAME_SIZE];
     made->in_proj_weight = tg_module_add(params, name, "in_proj_weight", tg_shape_make(2, (int64_t[]){rows, width}), 0);
     if (made->config.bias) {
         made->in_proj_bias = tg_module_add(params, name, "in_proj_bias", tg_shape_make(1, &rows), 0);
     }
-    made->out = tg_nn_linear_make(params, tg_module_name(params, name, "out_proj", full), width, width,
+    made->out = tg_nn_linear_make(params, TG_MODULE_NAME(params, name, "out_proj"), width, width,
                                   made->config.bias ? TG_BIAS : TG_NO_BIAS);
     tg_tensor_fill(made->out.bias, 0, NULL);
     if (tg_params_is_usable(params)) {
@@ -163,7 +161,6 @@ tg_nn_multihead_attention tg_nn_multihead_attention_make(tg_params *params, cons
     static const char call[] = "nn_multihead_attention_make";
     tg_nn_multihead_attention none = {.module = {params, false}}, made = {.heads = heads};
     tg_params_point point;
-    char full[TG_NAME_SIZE];
     if (!tg_module_begin(params, call, name, given, mark, &point)) {
         return none;
     }
@@ -183,10 +180,10 @@ tg_nn_multihead_attention tg_nn_multihead_attention_make(tg_params *params, cons
         make_separate(params, name, in, out, &made);
     }
     const tg_nn_multihead_attention_config *c = &made.config;
-    tg_module_name(params, name, "q_norm", full);
-    made.query_norm = tg_nn_norm_make(params, full, c->head_width, c->query_key_norm, c->query_key_eps);
-    tg_module_name(params, name, "k_norm", full);
-    made.key_norm = tg_nn_norm_make(params, full, c->head_width, c->query_key_norm, c->query_key_eps);
+    const char *q_norm = TG_MODULE_NAME(params, name, "q_norm");
+    made.query_norm = tg_nn_norm_make(params, q_norm, c->head_width, c->query_key_norm, c->query_key_eps);
+    const char *k_norm = TG_MODULE_NAME(params, name, "k_norm");
+    made.key_norm = tg_nn_norm_make(params, k_norm, c->head_width, c->query_key_norm, c->query_key_eps);
     made.module = tg_module_end(params, &point);
     return made.module.is_made ? made : none;
 }
@@ -270,10 +267,9 @@ static bool project(tg_tape *t, const tg_nn_multihead_attention *a, tg_tensor *x
 
 static bool check_input(tg_tape *t, const char *call, const char *name, const tg_tensor *x)
 {
-    char text[TG_SHAPE_TEXT];
     return tg_tape_expect_tensor(t, call, name, x) &&
            (x->rank == 3 || tg_tape_fail(t, TG_ERROR_SHAPE, call, "the %s has shape %s; it must be (B,T,C)", name,
-                                         tg_shape_format(tg_shape_of(x), text)));
+                                         tg_shape_text_of(x).text));
 }
 
 /* Checks that in_proj_weight and in_proj_bias have three parts: one may have been resized. */

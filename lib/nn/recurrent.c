@@ -119,14 +119,12 @@ static tg_tensor *initial(const pass *p, tg_tensor *given, int index, tg_dtype d
  * or if the tape has freed the given state and used its memory again. */
 static bool check_initial(const pass *p, const tg_nn_recurrent_layer *l, const char *name, const tg_tensor *state)
 {
-    char text[TG_SHAPE_TEXT], needed_text[TG_SHAPE_TEXT];
     tg_shape needed = tg_shape_make(2, (int64_t[]){p->batch, tg_tensor_size(l->weight_hh, 1)});
-    return state &&
-           (tg_shape_equal(tg_shape_of(state), needed) ||
-            tg_tape_fail(p->t, TG_ERROR_SHAPE, p->call,
-                         "the %s of a layer is %s; it must be (B,H) = %s. A state that is used after "
-                         "tg_tape_reset must be kept with tg_retain",
-                         name, tg_shape_format(tg_shape_of(state), text), tg_shape_format(needed, needed_text)));
+    return state && (tg_shape_equal(tg_shape_of(state), needed) ||
+                     tg_tape_fail(p->t, TG_ERROR_SHAPE, p->call,
+                                  "the %s of a layer is %s; it must be (B,H) = %s. A state that is used after "
+                                  "tg_tape_reset must be kept with tg_retain",
+                                  name, tg_shape_text_of(state).text, tg_shape_text(needed).text));
 }
 
 /* Runs a layer in one direction: x (T,B,in) -> (T,B,H). */
@@ -173,15 +171,14 @@ static tg_tensor *run_layers(pass *p, tg_tensor *x)
 
 static bool check_state(const pass *p, const char *name, const tg_tensor *given, const tg_tensor *x)
 {
-    char text[TG_SHAPE_TEXT], needed_text[TG_SHAPE_TEXT];
     tg_shape needed = tg_shape_make(3, (int64_t[]){p->r->layers * p->r->directions, p->batch, p->r->width});
     if (!given || (tg_is_tensor(given) && given->dtype == x->dtype && tg_shape_equal(tg_shape_of(given), needed))) {
         return true;
     }
     return tg_tape_expect_tensor(p->t, p->call, name, given) &&
            tg_tape_fail(p->t, TG_ERROR_SHAPE, p->call, "the %s is %s %s; it must be %s %s", name,
-                        tg_dtype_name(tg_dtype_of(given)), tg_shape_format(tg_shape_of(given), text),
-                        tg_dtype_name(tg_dtype_of(x)), tg_shape_format(needed, needed_text));
+                        tg_dtype_name(tg_dtype_of(given)), tg_shape_text_of(given).text, tg_dtype_name(tg_dtype_of(x)),
+                        tg_shape_text(needed).text);
 }
 
 static bool check_cell(const pass *p)
@@ -192,20 +189,18 @@ static bool check_cell(const pass *p)
 
 static bool check_recurrent_input(const pass *p, const tg_tensor *x)
 {
-    char text[TG_SHAPE_TEXT], mask_text[TG_SHAPE_TEXT];
     const tg_tensor *mask = p->config.mask;
     if (!tg_tape_expect_input(p->t, p->call, "x", x) || (mask && !tg_tape_expect_tensor(p->t, p->call, "mask", mask))) {
         return false;
     }
     if (x->rank != 3 || x->shape[2] != p->r->in || x->shape[1] < 1 || x->shape[1] > INT32_MAX) {
         return tg_tape_fail(p->t, TG_ERROR_SHAPE, p->call, "the input has shape %s; it must be (B,T,%lld) with T >= 1",
-                            tg_shape_format(tg_shape_of(x), text), (long long)p->r->in);
+                            tg_shape_text_of(x).text, (long long)p->r->in);
     }
     if (mask &&
         (mask->dtype != TG_U8 || mask->rank != 2 || mask->shape[0] != x->shape[0] || mask->shape[1] != x->shape[1])) {
         return tg_tape_fail(p->t, TG_ERROR_SHAPE, p->call, "the mask is %s %s for an input %s; it must be u8 (B,T)",
-                            tg_dtype_name(tg_dtype_of(mask)), tg_shape_format(tg_shape_of(mask), mask_text),
-                            tg_shape_format(tg_shape_of(x), text));
+                            tg_dtype_name(tg_dtype_of(mask)), tg_shape_text_of(mask).text, tg_shape_text_of(x).text);
     }
     return true;
 }

@@ -30,8 +30,7 @@ tg_nn_transformer_block_config tg_nn_transformer_block_config_default(void)
 static tg_nn_norm make_block_norm(tg_params *params, const char *name, const char *part, int64_t width,
                                   tg_norm_kind kind, double eps)
 {
-    char full[TG_NAME_SIZE];
-    return tg_nn_norm_make(params, tg_module_name(params, name, part, full), width, kind, eps);
+    return tg_nn_norm_make(params, TG_MODULE_NAME(params, name, part), width, kind, eps);
 }
 
 tg_nn_transformer_block tg_nn_transformer_block_make(tg_params *params, const char *name, int64_t width, int64_t heads,
@@ -40,7 +39,6 @@ tg_nn_transformer_block tg_nn_transformer_block_make(tg_params *params, const ch
     static const char call[] = "nn_transformer_block_make";
     tg_nn_transformer_block none = {.module = {params, false}}, made;
     tg_params_point point;
-    char full[TG_NAME_SIZE];
     if (!tg_module_begin(params, call, name, given, mark, &point)) {
         return none;
     }
@@ -59,9 +57,9 @@ tg_nn_transformer_block tg_nn_transformer_block_make(tg_params *params, const ch
         return none;
     }
     made.dropout = config.dropout;
-    const char *att = tg_module_name(params, name, "att", full);
+    const char *att = TG_MODULE_NAME(params, name, "att");
     made.attention = tg_nn_multihead_attention_make(params, att, width, width, heads, &config.attention);
-    const char *ff = tg_module_name(params, name, "ff", full);
+    const char *ff = TG_MODULE_NAME(params, name, "ff");
     tg_nn_feed_forward_config feed_forward = tg_nn_feed_forward_config_default();
     feed_forward.bias = config.feed_forward_bias;
     made.feed_forward = tg_nn_feed_forward_make(params, ff, width, hidden, config.feed_forward, &feed_forward);

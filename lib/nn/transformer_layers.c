@@ -36,28 +36,24 @@ static tg_nn_multihead_attention make_attention(tg_params *params, const char *n
                                                 int64_t heads, const tg_nn_transformer_layer_config *layer,
                                                 bool is_self)
 {
-    char full[TG_NAME_SIZE];
     tg_nn_multihead_attention_config config = tg_nn_multihead_attention_config_default();
     config.dropout = layer->dropout;
     config.path = layer->path;
     config.is_causal = is_self && layer->is_causal;
     config.positional = is_self ? layer->positional : NULL;
-    return tg_nn_multihead_attention_make(params, tg_module_name(params, name, part, full), width, width, heads,
-                                          &config);
+    return tg_nn_multihead_attention_make(params, TG_MODULE_NAME(params, name, part), width, width, heads, &config);
 }
 
 static tg_nn_linear make_linear(tg_params *params, const char *name, const char *part, int64_t in, int64_t out)
 {
-    char full[TG_NAME_SIZE];
-    return tg_nn_linear_make(params, tg_module_name(params, name, part, full), in, out, TG_BIAS);
+    return tg_nn_linear_make(params, TG_MODULE_NAME(params, name, part), in, out, TG_BIAS);
 }
 
 static tg_nn_layer_norm make_norm(tg_params *params, const char *name, const char *part, int64_t width, double eps)
 {
-    char full[TG_NAME_SIZE];
     tg_nn_layer_norm_config config = tg_nn_layer_norm_config_default();
     config.eps = eps;
-    return tg_nn_layer_norm_make(params, tg_module_name(params, name, part, full), width, &config);
+    return tg_nn_layer_norm_make(params, TG_MODULE_NAME(params, name, part), width, &config);
 }
 
 /* Begins a layer, and writes the config that holds for it. */

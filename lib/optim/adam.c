@@ -85,21 +85,10 @@ static const tg_optim_method adamw_method = {
     TG_UPDATES(tg_adam_update),
 };
 
-static const char adam_mark[] = "tg_adam_config_default", adamw_mark[] = "tg_adamw_config_default";
-
-tg_adam_config tg_adam_config_default(void)
-{
-    return (tg_adam_config){.mark = adam_mark, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-}
-
-tg_adamw_config tg_adamw_config_default(void)
-{
-    tg_adamw_config config = tg_adam_config_default();
-    config.mark = adamw_mark;
-    config.decoupled = true;
-    config.weight_decay = 1e-2;
-    return config;
-}
+TG_CONFIG(tg_adam_config, tg_adam_config_default, adam_mark, .mark = adam_mark, .lr = 1e-3, .beta1 = 0.9,
+          .beta2 = 0.999, .eps = 1e-8);
+TG_CONFIG(tg_adamw_config, tg_adamw_config_default, adamw_mark, .mark = adamw_mark, .lr = 1e-3, .beta1 = 0.9,
+          .beta2 = 0.999, .eps = 1e-8, .decoupled = true, .weight_decay = 1e-2);
 
 static tg_optim *new_adam(tg_params *params, const char *call, const char *mark, const tg_adam_config *given,
                           tg_adam_config defaults)

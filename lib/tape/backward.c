@@ -208,7 +208,6 @@ TG_CONFIG(tg_backward_config, tg_backward_config_default, mark, .mark = mark);
 
 static bool check_result(tg_tape *t, const tg_tensor *y, const tg_tensor *gradient)
 {
-    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     if (!tg_tape_expect_tensor(t, "backward", "result", y) ||
         (gradient && !tg_tensor_check("backward", "gradient", gradient, t->error))) {
         return false;
@@ -223,7 +222,7 @@ static bool check_result(tg_tape *t, const tg_tensor *y, const tg_tensor *gradie
     if (!gradient && y->count != 1) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, "backward",
                             "the result has shape %s; it must have one value, unless config.gradient is set",
-                            tg_shape_format(tg_shape_of(y), a));
+                            tg_shape_text_of(y).text);
     }
     if (gradient && gradient->dtype != y->dtype) {
         return tg_tape_fail(t, TG_ERROR_DTYPE, "backward", "the gradient is %s, and the result %s",
@@ -231,7 +230,7 @@ static bool check_result(tg_tape *t, const tg_tensor *y, const tg_tensor *gradie
     }
     return !gradient || tg_same_shape(gradient, y) ||
            tg_tape_fail(t, TG_ERROR_SHAPE, "backward", "the gradient has shape %s, and the result %s",
-                        tg_shape_format(tg_shape_of(gradient), a), tg_shape_format(tg_shape_of(y), b));
+                        tg_shape_text_of(gradient).text, tg_shape_text_of(y).text);
 }
 
 /* Backward of a result that is itself a leaf: adds the gradient that the pass starts from. */

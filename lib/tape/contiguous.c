@@ -50,8 +50,7 @@ static const tg_op contiguous_op = {
     .f32 = {forward, backward},
     .f64 = {forward, backward},
     .accepts_layout = tg_any_layout,
-    .backward_ignores_inputs = TG_OP_ALL,
-    .backward_ignores_outputs = TG_OP_ALL,
+    TG_IGNORES_VALUES,
     .can_overwrite = true,
     .differentiate = differentiate,
 };

@@ -31,13 +31,12 @@ const char *tg_op_input_text(const tg_op *op, int input, char text[TG_INPUT_TEXT
 bool tg_op_expect_rank(tg_op_call *call, int input, int rank)
 {
     const tg_tensor *x = input_of(call, input);
-    char name[TG_INPUT_TEXT], text[TG_SHAPE_TEXT];
+    char name[TG_INPUT_TEXT];
     if (!x) {
         return no_such_input(call, input);
     }
-    return x->rank == rank ||
-           tg_op_fail(call, TG_ERROR_SHAPE, "%s has shape %s; it must have rank %d",
-                      tg_op_input_text(call->op, input, name), tg_shape_format(tg_shape_of(x), text), rank);
+    return x->rank == rank || tg_op_fail(call, TG_ERROR_SHAPE, "%s has shape %s; it must have rank %d",
+                                         tg_op_input_text(call->op, input, name), tg_shape_text_of(x).text, rank);
 }
 
 static bool refuse_dtype(tg_op_call *call, int input, const char *allowed)

@@ -27,12 +27,11 @@ bool tg_no_values_refuse(const tg_value_guard *guard, const char *call, const ch
 {
     (void)guard;
     if (!x->is_freed) {
-        char text[TG_SHAPE_TEXT];
         return tg_error_set(
             error, TG_ERROR_STATE,
             "%s: activation_checkpoint_end has dropped the values of this result of shape %s; tg_retain "
             "before the end keeps them",
-            call, tg_shape_format(tg_shape_of(x), text));
+            call, tg_shape_text_of(x).text);
     }
     char text[TG_FREED_TEXT];
     return tg_error_set(error, TG_ERROR_STATE, "%s%sthe %s is %s", call ? call : "", call ? ": " : "",

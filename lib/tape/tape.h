@@ -277,4 +277,7 @@ enum { TG_LOOKUP_IDS, TG_LOOKUP_TABLE };
 /* A value for tg_op.accepts_layout: returns true for any layout. */
 bool tg_any_layout(const tg_tensor *input, int i);
 
+/* Initializes a tg_op whose backward reads gradients alone. */
+#define TG_IGNORES_VALUES .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL
+
 #endif

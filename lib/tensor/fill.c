@@ -60,9 +60,8 @@ bool tg_tensor_copy_from(tg_tensor *x, const tg_tensor *from, tg_error *error)
     }
     tg_shape own = tg_shape_of(x), source = tg_shape_of(from), both;
     if (!tg_shape_broadcast(&own, &source, &both) || !tg_shape_equal(own, both)) {
-        char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
         return tg_error_set(error, TG_ERROR_SHAPE, "%s: shape %s does not broadcast to %s", call,
-                            tg_shape_format(source, a), tg_shape_format(own, b));
+                            tg_shape_text(source).text, tg_shape_text(own).text);
     }
     bool is_same = tg_values(x) == tg_values(from) && x->contiguous && from->contiguous && tg_same_shape(x, from);
     bool overlaps = !is_same && tg_overlaps(x, from);

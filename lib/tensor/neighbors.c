@@ -172,7 +172,6 @@ static const char call[] = "tensor_neighbors";
 static bool check(const tg_tensor *table, const tg_tensor *queries, tg_similarity similarity, int64_t count,
                   const tg_row_neighbor *neighbors, tg_error *error)
 {
-    char table_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
     if (!tg_tensor_check(call, "table", table, error) || !tg_tensor_check(call, "queries tensor", queries, error)) {
         return false;
     }
@@ -181,9 +180,9 @@ static bool check(const tg_tensor *table, const tg_tensor *queries, tg_similarit
                             tg_dtype_name(tg_dtype_of(table)), tg_dtype_name(tg_dtype_of(queries)));
     }
     if (table->rank != 2 || queries->rank != 2 || table->shape[1] < 1 || queries->shape[1] != table->shape[1]) {
-        return tg_error_set(
-            error, TG_ERROR_SHAPE, "%s: a table %s and queries %s; they must be (V,C) and (N,C), C >= 1", call,
-            tg_shape_format(tg_shape_of(table), table_text), tg_shape_format(tg_shape_of(queries), text));
+        return tg_error_set(error, TG_ERROR_SHAPE,
+                            "%s: a table %s and queries %s; they must be (V,C) and (N,C), C >= 1", call,
+                            tg_shape_text_of(table).text, tg_shape_text_of(queries).text);
     }
     if ((unsigned)similarity > TG_SIMILARITY_DOT) {
         return tg_error_set(error, TG_ERROR_VALUE, "%s: similarity %d does not exist; it must be 0 (cosine) or 1 (dot)",

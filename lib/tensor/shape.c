@@ -73,22 +73,33 @@ const char *tg_shape_format(tg_shape shape, char text[TG_SHAPE_TEXT])
     return text ? write_list(text, "(", rank, shape.size, rank == 1 ? ",)" : ")") : "";
 }
 
+tg_shape_string tg_shape_text(tg_shape shape)
+{
+    tg_shape_string string;
+    tg_shape_format(shape, string.text);
+    return string;
+}
+
+tg_shape_string tg_shape_text_of(const tg_tensor *x)
+{
+    return tg_shape_text(tg_shape_of(x));
+}
+
 bool tg_shape_bytes(const char *name, tg_dtype dtype, const tg_shape *shape, size_t *bytes, tg_error *error)
 {
     if (shape->rank < 0 || shape->rank > TG_MAX_RANK) {
         return tg_error_set(error, TG_ERROR_SHAPE, "%s: rank %d is outside [0,%d]", name, shape->rank, TG_MAX_RANK);
     }
-    char text[TG_SHAPE_TEXT];
     for (int axis = 0; axis < shape->rank; axis++) {
         if (shape->size[axis] < 0) {
             return tg_error_set(error, TG_ERROR_SHAPE, "%s: size %lld of axis %d in %s is negative", name,
-                                (long long)shape->size[axis], axis, tg_shape_format(*shape, text));
+                                (long long)shape->size[axis], axis, tg_shape_text(*shape).text);
         }
     }
     int64_t count = tg_shape_count(*shape);
     if (count < 0 || !tg_checked_mul((uint64_t)count, tg_dtype_size(dtype), bytes) || *bytes > PTRDIFF_MAX / 2) {
         return tg_error_set(error, TG_ERROR_SHAPE, "%s: %s has more values than memory can hold", name,
-                            tg_shape_format(*shape, text));
+                            tg_shape_text(*shape).text);
     }
     return true;
 }

@@ -249,11 +249,10 @@ void tg_release(tg_tensor *x)
         return;
     }
     if (x->owner && tg_tensor_references(x) == 1) {
-        char text[TG_SHAPE_TEXT];
         tg_error_set(x->owner->run->error, TG_ERROR_STATE,
                      "release: this result of shape %s belongs to its tape, which frees it at the reset; release what "
                      "you have created or retained, once",
-                     tg_shape_format(tg_shape_of(x), text));
+                     tg_shape_text_of(x).text);
         return;
     }
     tg_tensor_drop(NULL, x);
@@ -277,9 +276,8 @@ static tg_tensor *new_tensor(const char *name, tg_dtype dtype, tg_shape shape, b
     }
     tg_tensor *x = make(NULL, dtype, &shape, zeroed);
     if (!x) {
-        char text[TG_SHAPE_TEXT];
         tg_error_set(error, TG_ERROR_MEMORY, "%s: out of memory for %zu bytes of shape %s", name, bytes,
-                     tg_shape_format(shape, text));
+                     tg_shape_text(shape).text);
     }
     return x;
 }
@@ -438,9 +436,8 @@ double tg_tensor_item(const tg_tensor *x, tg_error *error)
         return (double)NAN;
     }
     if (x->count != 1) {
-        char text[TG_SHAPE_TEXT];
         tg_error_set(error, TG_ERROR_SHAPE, "tensor_item: shape %s has %lld values; it must have exactly one",
-                     tg_shape_format(tg_shape_of(x), text), (long long)x->count);
+                     tg_shape_text_of(x).text, (long long)x->count);
         return (double)NAN;
     }
     return tg_value_at(x, 0);

@@ -196,6 +196,14 @@ static inline tg_shape tg_shape_of(const tg_tensor *x)
     return tg_shape_make(x->rank, x->shape);
 }
 
+/* Return the text of a shape, such as "(2,3)", for the arguments of an error: tg_shape_text_of(x).text. */
+typedef struct tg_shape_string {
+    char text[TG_SHAPE_TEXT];
+} tg_shape_string;
+
+tg_shape_string tg_shape_text(tg_shape shape);
+tg_shape_string tg_shape_text_of(const tg_tensor *x);
+
 static inline tg_dtype tg_dtype_of(const tg_tensor *x)
 {
     return (tg_dtype)x->dtype;

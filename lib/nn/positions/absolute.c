@@ -54,9 +54,8 @@ static void make_learned(tg_params *params, const char *name, int64_t context, t
 
 static void make_sinusoidal(tg_params *params, const char *name, int64_t context, tg_nn_positional *made)
 {
-    char full[TG_NAME_SIZE];
     tg_shape shape = tg_shape_make(2, (int64_t[]){context, made->width});
-    made->weight = tg_params_add_buffer(params, tg_module_name(params, name, "weight", full), shape);
+    made->weight = tg_params_add_buffer(params, TG_MODULE_NAME(params, name, "weight"), shape);
     if (made->weight) {
         tg_fill_sinusoidal(made->weight, 0, 1, 1, TG_SINUSOIDAL_PAIRS);
     }
@@ -68,9 +67,8 @@ static tg_tensor *add(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64
     static const char call[] = "nn_positional_forward";
     int64_t context = p->weight->shape[0], width = p->weight->shape[1];
     if (x->rank < 2 || x->shape[x->rank - 1] != width) {
-        char text[TG_SHAPE_TEXT];
         tg_tape_fail(t, TG_ERROR_SHAPE, call, "the input has shape %s; it must be (..,T,%lld)",
-                     tg_shape_format(tg_shape_of(x), text), (long long)width);
+                     tg_shape_text_of(x).text, (long long)width);
         return NULL;
     }
     int64_t positions = x->shape[x->rank - 2];

@@ -59,7 +59,6 @@ static bool check_sizes(tg_params *params, const char *name, const tg_nn_positio
 
 static bool check_distances(tg_params *params, const char *name, const tg_tensor *distances, tg_shape expected)
 {
-    char text[TG_SHAPE_TEXT], expected_text[TG_SHAPE_TEXT];
     if (tg_dtype_of(distances) != tg_params_dtype(params)) {
         return tg_params_fail(params, TG_ERROR_DTYPE,
                               "nn_positional_make: '%s' has distances in %s; the params have %s", name,
@@ -67,8 +66,7 @@ static bool check_distances(tg_params *params, const char *name, const tg_tensor
     }
     return tg_shape_equal(tg_shape_of(distances), expected) ||
            tg_params_fail(params, TG_ERROR_SHAPE, "nn_positional_make: '%s' has distances of shape %s; it must be %s",
-                          name, tg_shape_format(tg_shape_of(distances), text),
-                          tg_shape_format(expected, expected_text));
+                          name, tg_shape_text_of(distances).text, tg_shape_text(expected).text);
 }
 
 static bool check_norm(tg_params *params, const char *name, const tg_nn_layer_norm *norm, int64_t width)

@@ -13,19 +13,15 @@
 #include "nn/positions/positions.h"
 #include "ops/attention/relative.h"
 
-static bool check_relative_key(tg_params *params, const char *name, int64_t context, const tg_nn_positional *p)
-{
-    return context <= INT32_MAX / 2 ||
-           tg_params_fail(params, TG_ERROR_SHAPE, "nn_positional_make: '%s' has context %lld; %s positions allow %d",
-                          name, (long long)context, tg_position_name(p->kind), INT32_MAX / 2);
-}
-
 static void make(tg_params *params, const char *name, int64_t context, tg_nn_positional *made)
 {
-    if (check_relative_key(params, name, context, made)) {
-        made->weight = tg_positions_add(params, name, "distance_embedding.weight", 2 * context - 1,
-                                        made->width / made->config.heads, 0.02);
+    if (context > INT32_MAX / 2) {
+        tg_params_fail(params, TG_ERROR_SHAPE, "nn_positional_make: '%s' has context %lld; %s positions allow %d", name,
+                       (long long)context, tg_position_name(made->kind), INT32_MAX / 2);
+        return;
     }
+    made->weight = tg_positions_add(params, name, "distance_embedding.weight", 2 * context - 1,
+                                    made->width / made->config.heads, 0.02);
 }
 
 static bool extend(tg_nn_positional *p, int64_t context, tg_error *error)
@@ -58,17 +54,13 @@ static tg_tensor *scores_of_queries(tg_tape *t, tg_tensor *vectors, tg_tensor *q
 
 static tg_tensor *key_bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal)
 {
-    tg_tensor *vectors = vectors_of(t, p, queries, keys);
-    return vectors ? scores_of_queries(t, vectors, queries, keys->shape[2], is_causal) : NULL;
+    return scores_of_queries(t, vectors_of(t, p, queries, keys), queries, keys->shape[2], is_causal);
 }
 
 static tg_tensor *key_query_bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys,
                                  bool is_causal)
 {
     tg_tensor *vectors = vectors_of(t, p, queries, keys);
-    if (!vectors) {
-        return NULL;
-    }
     tg_tensor *of_queries = scores_of_queries(t, vectors, queries, keys->shape[2], is_causal);
     tg_tensor *of_keys = tg_relative_scores(t, keys, vectors, queries->shape[2], false); /* (B,H,S,T) */
     return tg_add(t, of_queries, tg_transpose(t, of_keys, 2, 3));

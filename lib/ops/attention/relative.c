@@ -145,7 +145,6 @@ static bool relative_shape(tg_op_call *call)
     const relative_sizes *sizes = call->attributes;
     const tg_tensor *x = call->inputs[0];
     tg_shape shape = tg_shape_of(x);
-    char text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 0)) {
         return false;
     }
@@ -155,7 +154,7 @@ static bool relative_shape(tg_op_call *call)
     }
     if (x->rank < 2 || (x->shape[x->rank - 2] != sizes->rows && x->shape[x->rank - 2] != 1)) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s; for %lld queries it must be (..,%lld,L) or (..,1,L)",
-                          tg_shape_format(shape, text), (long long)sizes->rows, (long long)sizes->rows);
+                          tg_shape_text(shape).text, (long long)sizes->rows, (long long)sizes->rows);
     }
     int64_t distances = x->shape[x->rank - 1], strides[TG_MAX_RANK];
     shape.size[shape.rank - 2] = sizes->rows;
@@ -174,8 +173,7 @@ static const tg_op relative_shift_op = {
     .shape = relative_shape,
     .input_names = {"x"},
     TG_KERNELS(tg_relative_shift_forward, tg_relative_shift_backward),
-    .backward_ignores_inputs = TG_OP_ALL,
-    .backward_ignores_outputs = TG_OP_ALL,
+    TG_IGNORES_VALUES,
     .can_overwrite = true,
 };
 

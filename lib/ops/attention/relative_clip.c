@@ -24,13 +24,6 @@ typedef struct clipped {
     bool overwrite;
 } clipped;
 
-static clipped clipped_of(const tg_tensor *narrow, const tg_tensor *square)
-{
-    return (clipped){.queries = square->shape[square->rank - 2],
-                     .keys = square->shape[square->rank - 1],
-                     .clip = narrow->shape[narrow->rank - 1] / 2};
-}
-
 static int64_t within(int64_t key, int64_t keys)
 {
     return key < 0 ? 0 : key < keys ? key : keys;
@@ -85,49 +78,41 @@ static void collect(void *context, int64_t begin, int64_t end)
     }
 }
 
-static void run_clipped(clipped *r, int64_t narrow, loop_body *body)
+/* Runs a loop over the rows of two tensors, or of their gradients. */
+static void run_clipped(loop_body *body, clipped r, const tg_tensor *narrow, const tg_tensor *square)
 {
-    if (narrow > 0) {
-        tg_parallel_for(narrow / (2 * r->clip + 1), 1 + TG_GRAIN / (r->keys + 1), body, r);
+    r.queries = square->shape[square->rank - 2];
+    r.keys = square->shape[square->rank - 1];
+    r.clip = narrow->shape[narrow->rank - 1] / 2;
+    if (narrow->count > 0) {
+        tg_parallel_for(narrow->count / (2 * r.clip + 1), 1 + TG_GRAIN / (r.keys + 1), body, &r);
     }
 }
 
 void KERNEL(tg_relative_spread_forward)(const tg_op_call *call)
 {
-    clipped r = clipped_of(call->inputs[0], call->outputs[0]);
-    r.narrow = tg_values(call->inputs[0]);
-    r.square = tg_values(call->outputs[0]);
-    r.overwrite = true;
-    run_clipped(&r, call->inputs[0]->count, spread);
+    const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
+    run_clipped(spread, (clipped){tg_values(x), tg_values(y), .overwrite = true}, x, y);
 }
 
 /* The forward pass computed y[i][j] = x[i][p(i,j)]. */
 void KERNEL(tg_relative_spread_backward)(const tg_op_call *call)
 {
-    clipped r = clipped_of(call->inputs[0], call->outputs[0]);
-    r.narrow = call->input_gradients[0];
-    r.square = (real *)call->output_gradients[0];
-    r.overwrite = writes_gradient(call, 0);
-    run_clipped(&r, call->inputs[0]->count, collect);
+    real *dx = call->input_gradients[0], *dy = (real *)call->output_gradients[0];
+    run_clipped(collect, (clipped){dx, dy, .overwrite = writes_gradient(call, 0)}, call->inputs[0], call->outputs[0]);
 }
 
 void KERNEL(tg_relative_collect_forward)(const tg_op_call *call)
 {
-    clipped r = clipped_of(call->outputs[0], call->inputs[0]);
-    r.narrow = tg_values(call->outputs[0]);
-    r.square = tg_values(call->inputs[0]);
-    r.overwrite = true;
-    run_clipped(&r, call->outputs[0]->count, collect);
+    const tg_tensor *x = call->inputs[0], *y = call->outputs[0];
+    run_clipped(collect, (clipped){tg_values(y), tg_values(x), .overwrite = true}, y, x);
 }
 
 /* The forward pass computed y[i][p] = sum of x[i][j] with p(i,j) = p. */
 void KERNEL(tg_relative_collect_backward)(const tg_op_call *call)
 {
-    clipped r = clipped_of(call->outputs[0], call->inputs[0]);
-    r.narrow = (real *)call->output_gradients[0];
-    r.square = call->input_gradients[0];
-    r.overwrite = writes_gradient(call, 0);
-    run_clipped(&r, call->outputs[0]->count, spread);
+    real *dx = call->input_gradients[0], *dy = (real *)call->output_gradients[0];
+    run_clipped(spread, (clipped){dy, dx, .overwrite = writes_gradient(call, 0)}, call->outputs[0], call->inputs[0]);
 }
 
 #ifdef TG_ONCE
@@ -138,14 +123,13 @@ static bool clip_shape(tg_op_call *call, bool narrow_input)
     int64_t columns = *(const int64_t *)call->attributes;
     const tg_tensor *x = call->inputs[0];
     tg_shape shape = tg_shape_of(x);
-    char text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 0)) {
         return false;
     }
     if (shape.rank < 2 || columns < 0 || (narrow_input && shape.size[shape.rank - 1] % 2 == 0)) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "x is %s, for a result of %lld columns; x must be (..,T,%s), columns 0 or more",
-                          tg_shape_format(shape, text), (long long)columns, narrow_input ? "2 clip + 1" : "S");
+                          tg_shape_text(shape).text, (long long)columns, narrow_input ? "2 clip + 1" : "S");
     }
     shape.size[shape.rank - 1] = columns;
     return tg_op_output(call, 0, tg_dtype_of(x), shape);
@@ -166,8 +150,7 @@ static const tg_op spread_op = {
     .shape = spread_shape,
     .input_names = {"x"},
     TG_KERNELS(tg_relative_spread_forward, tg_relative_spread_backward),
-    .backward_ignores_inputs = TG_OP_ALL,
-    .backward_ignores_outputs = TG_OP_ALL,
+    TG_IGNORES_VALUES,
     .can_overwrite = true,
 };
 
@@ -176,8 +159,7 @@ static const tg_op collect_op = {
     .shape = collect_shape,
     .input_names = {"x"},
     TG_KERNELS(tg_relative_collect_forward, tg_relative_collect_backward),
-    .backward_ignores_inputs = TG_OP_ALL,
-    .backward_ignores_outputs = TG_OP_ALL,
+    TG_IGNORES_VALUES,
     .can_overwrite = true,
 };
 

@@ -124,7 +124,6 @@ static bool scores_shape(tg_op_call *call)
 {
     const scores_attributes *a = call->attributes;
     const tg_tensor *q = call->inputs[0], *r = call->inputs[1];
-    char q_text[TG_SHAPE_TEXT], r_text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 0) || !tg_op_expect_float(call, 1)) {
         return false;
     }
@@ -136,8 +135,8 @@ static bool scores_shape(tg_op_call *call)
     if (!fits || r->shape[r->rank - 2] - a->keys < (a->causal ? 0 : queries - 1)) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "queries %s, distances %s and S = %lld keys; they must be (..,T,D) and (..,L,D), %s",
-                          tg_shape_format(tg_shape_of(q), q_text), tg_shape_format(tg_shape_of(r), r_text),
-                          (long long)a->keys, a->causal ? "T <= S <= L" : "T + S - 1 <= L");
+                          tg_shape_text_of(q).text, tg_shape_text_of(r).text, (long long)a->keys,
+                          a->causal ? "T <= S <= L" : "T + S - 1 <= L");
     }
     tg_shape shape = tg_shape_of(q);
     shape.size[shape.rank - 1] = a->keys;

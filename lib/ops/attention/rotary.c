@@ -192,7 +192,7 @@ static const int64_t last_position = (int64_t)1 << 53;
 static bool check_positions(tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *positions = call->inputs[1];
-    char text[TG_SHAPE_TEXT], x_text[TG_SHAPE_TEXT];
+    char text[TG_SHAPE_TEXT];
     if (!tg_op_expect_dtype(call, 1, TG_I32)) {
         return false;
     }
@@ -200,7 +200,7 @@ static bool check_positions(tg_op_call *call)
     if (!fits || positions->shape[positions->rank - 1] != x->shape[x->rank - 2]) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "the positions are %s; for x %s they must be (T), or (B,T) for (B,..,T,D)",
-                          tg_shape_format(tg_shape_of(positions), text), tg_shape_format(tg_shape_of(x), x_text));
+                          tg_shape_text_of(positions).text, tg_shape_text_of(x).text);
     }
     const tg_shape shape = tg_shape_of(positions);
     for (int64_t i = 0; i < positions->count; i++) {
@@ -217,13 +217,12 @@ static bool rotary_shape(tg_op_call *call)
 {
     const rotary_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0];
-    char text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 0)) {
         return false;
     }
     if (x->rank < 2 || x->shape[x->rank - 1] % 2 != 0) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s; it must be (..,T,D) with an even D",
-                          tg_shape_format(tg_shape_of(x), text));
+                          tg_shape_text_of(x).text);
     }
     int64_t rows = x->shape[x->rank - 2], width = x->shape[x->rank - 1];
     int64_t range = call->input_count > 1 ? (int64_t)INT32_MAX + 1 : rows;

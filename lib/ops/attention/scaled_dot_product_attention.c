@@ -114,7 +114,6 @@ static bool check_options(tg_tape *t, const tg_scaled_dot_product_attention_conf
 static bool check_masks(tg_tape *t, tg_shape q, const tg_tensor *k,
                         const tg_scaled_dot_product_attention_config *config)
 {
-    char text[TG_SHAPE_TEXT], q_text[TG_SHAPE_TEXT], k_text[TG_SHAPE_TEXT];
     const tg_tensor *bias = config->bias, *mask = config->key_mask, *lengths = config->lengths,
                     *first = config->first_keys;
     int64_t sequences = q.rank >= 3 ? q.size[0] : -1, keys = k->shape[k->rank - 2];
@@ -125,27 +124,24 @@ static bool check_masks(tg_tape *t, tg_shape q, const tg_tensor *k,
     }
     if (bias && !tg_is_repeated_matrix(bias, q, q.size[q.rank - 2], keys)) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the bias is %s; for queries %s and keys %s it must be (..,T,S)",
-                            tg_shape_format(tg_shape_of(bias), text), tg_shape_format(q, q_text),
-                            tg_shape_format(tg_shape_of(k), k_text));
+                            tg_shape_text_of(bias).text, tg_shape_text(q).text, tg_shape_text_of(k).text);
     }
     if (mask && (mask->dtype != TG_U8 || mask->rank != 2 || mask->shape[0] != sequences || mask->shape[1] != keys)) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call,
                             "the key mask is %s %s; for queries %s and keys %s it must be u8 (B,S)",
-                            tg_dtype_name(tg_dtype_of(mask)), tg_shape_format(tg_shape_of(mask), text),
-                            tg_shape_format(q, q_text), tg_shape_format(tg_shape_of(k), k_text));
+                            tg_dtype_name(tg_dtype_of(mask)), tg_shape_text_of(mask).text, tg_shape_text(q).text,
+                            tg_shape_text_of(k).text);
     }
     if (lengths && (lengths->dtype != TG_I32 || lengths->rank != 1 || lengths->shape[0] != sequences)) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the lengths are %s %s; for queries %s they must be i32 (B)",
-                            tg_dtype_name(tg_dtype_of(lengths)), tg_shape_format(tg_shape_of(lengths), text),
-                            tg_shape_format(q, q_text));
+                            tg_dtype_name(tg_dtype_of(lengths)), tg_shape_text_of(lengths).text, tg_shape_text(q).text);
     }
     if (first &&
         (first->dtype != TG_I32 || first->rank < 1 || first->rank > 2 ||
          (first->rank == 2 && first->shape[0] != sequences) || first->shape[first->rank - 1] != q.size[q.rank - 2])) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call,
                             "the first keys are %s %s; for queries %s they must be i32 (T), or (B,T) for (B,..,T,D)",
-                            tg_dtype_name(tg_dtype_of(first)), tg_shape_format(tg_shape_of(first), text),
-                            tg_shape_format(q, q_text));
+                            tg_dtype_name(tg_dtype_of(first)), tg_shape_text_of(first).text, tg_shape_text(q).text);
     }
     return true;
 }

@@ -74,15 +74,13 @@ static tg_tensor *apply_with(tg_tape *t, const tg_elementwise *op, tg_tensor *x,
 TG_LOOP(tanh_value_loop, real_tanh(a));
 TG_LOOP(tanh_gradient_loop, dy * (1 - y * y));
 TG_FUNCTION_OF_ONE(tg_tanh, tg_tanh_op, tanh_value_loop, tanh_gradient_loop, .op.name = "tanh",
-                   .op.differentiate = differentiate_tanh, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_inputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_tanh, .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = 1 / (1 + e^-x), which is sigmoid_of (base/real.h); dx += dy y (1 - y) */
 TG_LOOP(sigmoid_value_loop, sigmoid_of(a));
 TG_LOOP(sigmoid_gradient_loop, normal_or_zero(dy * y * (1 - y)));
 TG_FUNCTION_OF_ONE(tg_sigmoid, tg_sigmoid_op, sigmoid_value_loop, sigmoid_gradient_loop, .op.name = "sigmoid",
-                   .op.differentiate = differentiate_sigmoid, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_inputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_sigmoid, .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = max(x, 0), dx += dy where not x <= 0. -0 stays -0, although LLVM 14 makes WebAssembly's max of `x < 0 ? 0 : x`,
  * and so 0 of it: the comparison is with the largest number below 0. */
@@ -95,8 +93,7 @@ static inline real relu_value(real x)
 TG_LOOP(relu_value_loop, relu_value(a));
 TG_LOOP(relu_gradient_loop, y <= 0 ? 0 : dy); /* dy passes at a NaN */
 TG_FUNCTION_OF_ONE(tg_relu, tg_relu_op, relu_value_loop, relu_gradient_loop, .op.name = "relu",
-                   .op.differentiate = tg_differentiate_linear, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_inputs = TG_OP_ALL);
+                   .op.differentiate = tg_differentiate_linear, .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = x where x > 0, else slope x; dx += dy where x > 0, else slope dy */
 TG_LOOP(leaky_relu_value_loop, a > 0 ? a : (real)p * a);
@@ -160,8 +157,7 @@ static void differentiate_gelu(tg_tape *t, const tg_op_call *call, tg_tensor *co
 TG_LOOP(gelu_value_loop, gelu_value(a));
 TG_LOOP(gelu_gradient_loop, gelu_gradient(a, dy));
 TG_FUNCTION_OF_ONE(tg_gelu, tg_gelu_op, gelu_value_loop, gelu_gradient_loop, .op.name = "gelu",
-                   .op.differentiate = differentiate_gelu, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_gelu, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x/2 (1 + tanh u) = x s, dx += dy (s + x s (1 - s) 2 u'), with s = sigmoid(2 u) and
  * u = sqrt(2/pi) (x + 0.044715 x^3). */
@@ -183,8 +179,7 @@ static inline real gelu_tanh_gradient(real x, real dy)
 TG_LOOP(gelu_tanh_value_loop, a * gelu_gate(a));
 TG_LOOP(gelu_tanh_gradient_loop, gelu_tanh_gradient(a, dy));
 TG_FUNCTION_OF_ONE(tg_gelu_tanh, tg_gelu_tanh_op, gelu_tanh_value_loop, gelu_tanh_gradient_loop, .op.name = "gelu_tanh",
-                   .op.differentiate = differentiate_gelu_tanh, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_gelu_tanh, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x s, dx += dy s (1 + x (1 - s)), s = sigmoid(x) */
 static inline real silu_gradient(real x, real dy)
@@ -196,8 +191,7 @@ static inline real silu_gradient(real x, real dy)
 TG_LOOP(silu_value_loop, a * sigmoid_of(a));
 TG_LOOP(silu_gradient_loop, silu_gradient(a, dy));
 TG_FUNCTION_OF_ONE(tg_silu, tg_silu_op, silu_value_loop, silu_gradient_loop, .op.name = "silu",
-                   .op.differentiate = differentiate_silu, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_silu, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x where x > 0, else alpha (e^x - 1); dx += dy alpha e^x where x <= 0, else dy. Follows Clevert et al. 2016. */
 TG_LOOP(elu_value_loop, a > 0 ? a : (real)p * real_expm1(a));
@@ -259,4 +253,4 @@ TG_LOOP(log_sigmoid_value_loop, (a > 0 ? 0 : a) - softplus_tail(a)); /* NaN stay
 TG_LOOP(log_sigmoid_gradient_loop, normal_or_zero(dy / (1 + real_exp(a))));
 TG_FUNCTION_OF_ONE(tg_log_sigmoid, tg_log_sigmoid_op, log_sigmoid_value_loop, log_sigmoid_gradient_loop,
                    .op.name = "log_sigmoid", .op.differentiate = differentiate_log_sigmoid,
-                   .op.shape = tg_elementwise_shape, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.backward_ignores_outputs = TG_OP_ALL);

@@ -86,8 +86,7 @@ static const tg_op dropout_op = {
     .shape = dropout_shape,
     .input_names = {"x"},
     TG_KERNELS(tg_dropout_forward, tg_dropout_backward),
-    .backward_ignores_inputs = TG_OP_ALL,
-    .backward_ignores_outputs = TG_OP_ALL,
+    TG_IGNORES_VALUES,
     .can_overwrite = true,
     .differentiate = tg_differentiate_linear, /* with the bits of the forward pass */
 };

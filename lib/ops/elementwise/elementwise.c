@@ -295,9 +295,8 @@ static bool broadcast_inputs(tg_op_call *call, tg_shape *shape)
     for (int i = 1; i < call->input_count; i++) {
         tg_shape own = tg_shape_of(call->inputs[i]), joined;
         if (!tg_shape_broadcast(shape, &own, &joined)) {
-            char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
             return tg_op_fail(call, TG_ERROR_SHAPE, "shapes %s and %s do not broadcast: sizes must be equal or 1",
-                              tg_shape_format(*shape, a), tg_shape_format(own, b));
+                              tg_shape_text(*shape).text, tg_shape_text(own).text);
         }
         *shape = joined;
     }

@@ -47,11 +47,12 @@
     const tg_elementwise_kernels KERNEL(variable) = {forward, {gradient_a, gradient_b, gradient_c}}
 #endif
 
-/* Defines an op and its public function, of one input or of two and without options. */
+/* Defines an op and its public function, of one input or of two and without options. The result has the dtype of the
+ * inputs (tg_elementwise_shape). */
 #ifdef TG_ONCE
 #define TG_FUNCTION_OF_ONE(function, variable, forward, gradient, ...)                                      \
     TG_ELEMENTWISE(variable, tg_elementwise_levels, forward, gradient, NULL, NULL, .op.input_names = {"x"}, \
-                   __VA_ARGS__);                                                                            \
+                   .op.shape = tg_elementwise_shape, __VA_ARGS__);                                          \
     tg_tensor *function(tg_tape *t, tg_tensor *x)                                                           \
     {                                                                                                       \
         return tg_apply(t, &variable.op, &x, 1, NULL, 0, NULL);                                             \

@@ -53,29 +53,26 @@ static void differentiate_steps(tg_tape *t, const tg_op_call *call, tg_tensor *c
 TG_LOOP(neg_value_loop, -a);
 TG_LOOP(neg_gradient_loop, -dy);
 TG_FUNCTION_OF_ONE(tg_neg, tg_neg_op, neg_value_loop, neg_gradient_loop, .op.name = "neg",
-                   .op.differentiate = differentiate_neg, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_neg, .op.backward_ignores_inputs = TG_OP_ALL,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = e^x, dx += dy y */
 TG_LOOP(exp_value_loop, real_exp(a));
 TG_LOOP(exp_gradient_loop, dy * y);
 TG_FUNCTION_OF_ONE(tg_exp, tg_exp_op, exp_value_loop, exp_gradient_loop, .op.name = "exp",
-                   .op.differentiate = differentiate_exp, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_inputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_exp, .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = ln x, dx += dy / x */
 TG_LOOP(log_value_loop, real_log(a));
 TG_LOOP(log_gradient_loop, dy / a);
 TG_FUNCTION_OF_ONE(tg_log, tg_log_op, log_value_loop, log_gradient_loop, .op.name = "log",
-                   .op.differentiate = differentiate_log, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_log, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = x^(1/2), dx += dy / (2 y) */
 TG_LOOP(sqrt_value_loop, real_sqrt(a));
 TG_LOOP(sqrt_gradient_loop, dy / (2 * y));
 TG_FUNCTION_OF_ONE(tg_sqrt, tg_sqrt_op, sqrt_value_loop, sqrt_gradient_loop, .op.name = "sqrt",
-                   .op.differentiate = differentiate_sqrt, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_inputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_sqrt, .op.backward_ignores_inputs = TG_OP_ALL);
 
 /* y = sin x, dx += dy cos x */
 static void sin_value_loop(const tg_chunk *k)
@@ -103,8 +100,7 @@ static void sin_gradient_loop(const tg_chunk *k)
 }
 
 TG_FUNCTION_OF_ONE(tg_sin, tg_sin_op, sin_value_loop, sin_gradient_loop, .op.name = "sin",
-                   .op.differentiate = differentiate_sin, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_sin, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = cos x, dx += -dy sin x */
 static void cos_value_loop(const tg_chunk *k)
@@ -118,15 +114,13 @@ static void cos_gradient_loop(const tg_chunk *k)
 }
 
 TG_FUNCTION_OF_ONE(tg_cos, tg_cos_op, cos_value_loop, cos_gradient_loop, .op.name = "cos",
-                   .op.differentiate = differentiate_cos, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_cos, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = |x|, dx += dy sign(x) */
 TG_LOOP(abs_value_loop, real_fabs(a));
 TG_LOOP(abs_gradient_loop, a > 0 ? dy : a < 0 ? -dy : 0);
 TG_FUNCTION_OF_ONE(tg_abs, tg_abs_op, abs_value_loop, abs_gradient_loop, .op.name = "abs",
-                   .op.differentiate = tg_differentiate_linear, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = tg_differentiate_linear, .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* ---- functions that are constant between their steps: dx += 0 ---- */
 
@@ -138,17 +132,17 @@ static void zero_gradient(const tg_chunk *k)
 /* y = -1, 0 or 1 */
 TG_LOOP(sign_value_loop, a > 0 ? 1 : a < 0 ? -1 : 0);
 TG_FUNCTION_OF_ONE(tg_sign, tg_sign_op, sign_value_loop, zero_gradient, .op.name = "sign",
-                   .op.differentiate = differentiate_steps, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_steps, .op.backward_ignores_inputs = TG_OP_ALL,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = the nearest whole number; halves go to the even one */
 TG_LOOP(round_value_loop, real_nearbyint(a));
 TG_FUNCTION_OF_ONE(tg_round, tg_round_op, round_value_loop, zero_gradient, .op.name = "round",
-                   .op.differentiate = differentiate_steps, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_steps, .op.backward_ignores_inputs = TG_OP_ALL,
+                   .op.backward_ignores_outputs = TG_OP_ALL);
 
 /* y = the largest whole number that is not above x */
 TG_LOOP(floor_value_loop, real_floor(a));
 TG_FUNCTION_OF_ONE(tg_floor, tg_floor_op, floor_value_loop, zero_gradient, .op.name = "floor",
-                   .op.differentiate = differentiate_steps, .op.shape = tg_elementwise_shape,
-                   .op.backward_ignores_inputs = TG_OP_ALL, .op.backward_ignores_outputs = TG_OP_ALL);
+                   .op.differentiate = differentiate_steps, .op.backward_ignores_inputs = TG_OP_ALL,
+                   .op.backward_ignores_outputs = TG_OP_ALL);

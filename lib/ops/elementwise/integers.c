@@ -82,14 +82,12 @@ static bool where_shape(tg_op_call *call)
     const tg_tensor *a = call->inputs[1];
     tg_shape mask = tg_shape_of(call->inputs[0]), a_shape = tg_shape_of(a), b = tg_shape_of(call->inputs[2]), both,
              joined;
-    char mask_text[TG_SHAPE_TEXT], a_text[TG_SHAPE_TEXT], b_text[TG_SHAPE_TEXT];
     if (!tg_op_expect_dtype(call, 0, TG_U8) || !tg_op_expect_dtype(call, 2, tg_dtype_of(a))) {
         return false;
     }
     if (!tg_shape_broadcast(&mask, &a_shape, &both) || !tg_shape_broadcast(&both, &b, &joined)) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "shapes %s, %s and %s do not broadcast: sizes must be equal or 1",
-                          tg_shape_format(mask, mask_text), tg_shape_format(a_shape, a_text),
-                          tg_shape_format(b, b_text));
+                          tg_shape_text(mask).text, tg_shape_text(a_shape).text, tg_shape_text(b).text);
     }
     return tg_op_output(call, 0, tg_dtype_of(a), joined);
 }

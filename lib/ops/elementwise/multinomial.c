@@ -11,7 +11,6 @@ enum { MOST_CATEGORIES = 1 << 24 };
 
 static bool check_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draws, bool replacement)
 {
-    char text[TG_SHAPE_TEXT];
     if (!tg_tape_expect_values(t, call, "weights", weights)) {
         return false;
     }
@@ -22,7 +21,7 @@ static bool check_multinomial(tg_tape *t, const tg_tensor *weights, int64_t draw
     if (weights->rank < 1 || weights->rank > 2 || weights->shape[weights->rank - 1] > MOST_CATEGORIES) {
         return tg_tape_fail(t, TG_ERROR_SHAPE, call,
                             "the weights have shape %s; it must be (V) or (B,V), with at most %lld categories",
-                            tg_shape_format(tg_shape_of(weights), text), (long long)MOST_CATEGORIES);
+                            tg_shape_text_of(weights).text, (long long)MOST_CATEGORIES);
     }
     if (draws < 1) {
         return tg_tape_fail(t, TG_ERROR_VALUE, call, "%lld draws; it must be at least 1", (long long)draws);

@@ -88,35 +88,24 @@ static void differentiate_triangle(tg_tape *t, const tg_op_call *call, tg_tensor
 static bool triangle_shape(tg_op_call *call)
 {
     tg_shape shape = tg_shape_of(call->inputs[0]);
-    char text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 0)) {
         return false;
     }
     if (shape.rank < 2) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "argument 'x' has shape %s; it must have rank 2 or more",
-                          tg_shape_format(shape, text));
+                          tg_shape_text(shape).text);
     }
     return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape);
 }
 
-static const tg_op tril_op = {.name = "tril",
-                              .shape = triangle_shape,
-                              .input_names = {"x"},
-                              TG_KERNELS(tg_triangle_forward, tg_triangle_backward),
-                              .accepts_layout = tg_any_layout,
-                              .backward_ignores_inputs = TG_OP_ALL,
-                              .backward_ignores_outputs = TG_OP_ALL,
-                              .can_overwrite = true,
-                              .differentiate = differentiate_triangle};
-static const tg_op triu_op = {.name = "triu",
-                              .shape = triangle_shape,
-                              .input_names = {"x"},
-                              TG_KERNELS(tg_triangle_forward, tg_triangle_backward),
-                              .accepts_layout = tg_any_layout,
-                              .backward_ignores_inputs = TG_OP_ALL,
-                              .backward_ignores_outputs = TG_OP_ALL,
-                              .can_overwrite = true,
-                              .differentiate = differentiate_triangle};
+#define TRIANGLE_OP(op_name)                                                                                       \
+    {                                                                                                              \
+        .name = op_name, .shape = triangle_shape, .input_names = {"x"},                                            \
+        TG_KERNELS(tg_triangle_forward, tg_triangle_backward), .accepts_layout = tg_any_layout, TG_IGNORES_VALUES, \
+        .can_overwrite = true, .differentiate = differentiate_triangle                                             \
+    }
+
+static const tg_op tril_op = TRIANGLE_OP("tril"), triu_op = TRIANGLE_OP("triu");
 
 /* Returns the diagonal, limited so that the kernel's sum cannot overflow. */
 static int64_t within(int64_t diagonal)

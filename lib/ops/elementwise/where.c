@@ -60,13 +60,12 @@ TG_LOOP(masked_fill_gradient_loop, b != 0 ? 0 : dy);
 bool tg_masked_fill_check(tg_op_call *call)
 {
     tg_shape x = tg_shape_of(call->inputs[0]), mask = tg_shape_of(call->inputs[1]), joined;
-    char x_text[TG_SHAPE_TEXT], mask_text[TG_SHAPE_TEXT];
     if (!tg_op_expect_dtype(call, 1, TG_U8)) {
         return false;
     }
     if (!tg_shape_broadcast(&x, &mask, &joined) || !tg_shape_equal(joined, x)) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "a mask of shape %s does not broadcast to %s",
-                          tg_shape_format(mask, mask_text), tg_shape_format(x, x_text));
+        return tg_op_fail(call, TG_ERROR_SHAPE, "a mask of shape %s does not broadcast to %s", tg_shape_text(mask).text,
+                          tg_shape_text(x).text);
     }
     return true;
 }

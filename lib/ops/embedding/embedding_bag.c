@@ -274,7 +274,6 @@ static bool embedding_bag_shape(tg_op_call *call)
     const bag_attributes *a = call->attributes;
     const tg_tensor *ids = call->inputs[0], *table = call->inputs[1];
     const tg_tensor *weights = a->has_weights ? call->inputs[call->input_count - 1] : NULL;
-    char ids_text[TG_SHAPE_TEXT], weights_text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 1) || !tg_op_expect_rank(call, 1, 2) ||
         !tg_op_expect_ids_below(call, 0, table->shape[0]) || !tg_check_norm_limit(call, 1, &a->limit)) {
         return false;
@@ -298,8 +297,7 @@ static bool embedding_bag_shape(tg_op_call *call)
     }
     if (weights && !tg_same_shape(weights, ids)) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "the weights have shape %s and the ids %s; they must be equal",
-                          tg_shape_format(tg_shape_of(weights), weights_text),
-                          tg_shape_format(tg_shape_of(ids), ids_text));
+                          tg_shape_text_of(weights).text, tg_shape_text_of(ids).text);
     }
     int64_t bag_count = a->has_offsets ? call->inputs[2]->count - a->last_offset : ids->shape[0],
             width = table->shape[1];

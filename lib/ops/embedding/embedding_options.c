@@ -100,9 +100,8 @@ bool tg_padding_row(tg_tape *t, const char *call, const tg_tensor *table, int64_
         return false;
     }
     if (table->rank != 2) {
-        char text[TG_SHAPE_TEXT];
         return tg_tape_fail(t, TG_ERROR_SHAPE, call, "the table has shape %s; it must be (V,C)",
-                            tg_shape_format(tg_shape_of(table), text));
+                            tg_shape_text_of(table).text);
     }
     int64_t rows = table->shape[0];
     *row = padding_index == TG_NO_PADDING ? -1 : padding_index < 0 ? padding_index + rows : padding_index;

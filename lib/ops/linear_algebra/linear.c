@@ -105,7 +105,6 @@ static bool linear_shape(tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *weight = call->inputs[1];
     const tg_tensor *bias = call->input_count == 3 ? call->inputs[2] : NULL;
-    char x_text[TG_SHAPE_TEXT], weight_text[TG_SHAPE_TEXT], bias_text[TG_SHAPE_TEXT];
     for (int i = 0; i < call->input_count; i++) {
         if (!tg_op_expect_float(call, i)) {
             return false;
@@ -114,17 +113,15 @@ static bool linear_shape(tg_op_call *call)
     if (x->rank < 1 || weight->rank != 2 || x->shape[x->rank - 1] != weight->shape[1] ||
         (bias && (bias->rank != 1 || bias->shape[0] != weight->shape[0]))) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s, the weight %s%s%s; they must be (..,in), (out,in)%s",
-                          tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
-                          bias ? ", the bias " : "", bias ? tg_shape_format(tg_shape_of(bias), bias_text) : "",
-                          bias ? " and (out)" : "");
+                          tg_shape_text_of(x).text, tg_shape_text_of(weight).text, bias ? ", the bias " : "",
+                          bias ? tg_shape_text_of(bias).text : "", bias ? " and (out)" : "");
     }
     tg_shape shape = tg_shape_of(x);
     shape.size[shape.rank - 1] = weight->shape[0];
     int64_t rows = tg_row_count(x);
     if (rows > TG_GEMM_LIMIT || weight->shape[0] > TG_GEMM_LIMIT || weight->shape[1] > TG_GEMM_LIMIT) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s, the weight %s; BLAS takes sizes up to %d",
-                          tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
-                          TG_GEMM_LIMIT);
+                          tg_shape_text_of(x).text, tg_shape_text_of(weight).text, TG_GEMM_LIMIT);
     }
     return tg_op_output(call, 0, tg_dtype_of(x), shape);
 }

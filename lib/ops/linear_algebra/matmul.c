@@ -243,26 +243,25 @@ static bool matmul_shape(tg_op_call *call)
 {
     const tg_tensor *a = call->inputs[0], *b = call->inputs[1];
     tg_shape a_shape = tg_shape_of(a), b_shape = tg_shape_of(b), shape;
-    char a_text[TG_SHAPE_TEXT], b_text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 0) || !tg_op_expect_float(call, 1)) {
         return false;
     }
     int64_t m = a_shape.size[a->rank - 2], k = a_shape.size[a->rank - 1], n = b_shape.size[b->rank - 1];
     if (k != b_shape.size[b->rank - 2]) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: inner sizes %lld and %lld differ",
-                          tg_shape_format(a_shape, a_text), tg_shape_format(b_shape, b_text), (long long)k,
+                          tg_shape_text(a_shape).text, tg_shape_text(b_shape).text, (long long)k,
                           (long long)b_shape.size[b->rank - 2]);
     }
     if (m > TG_GEMM_LIMIT || k > TG_GEMM_LIMIT || n > TG_GEMM_LIMIT) {
-        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: BLAS takes sizes up to %d", tg_shape_format(a_shape, a_text),
-                          tg_shape_format(b_shape, b_text), TG_GEMM_LIMIT);
+        return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: BLAS takes sizes up to %d", tg_shape_text(a_shape).text,
+                          tg_shape_text(b_shape).text, TG_GEMM_LIMIT);
     }
     tg_shape a_batch = a_shape, b_batch = b_shape;
     a_batch.rank -= 2;
     b_batch.rank -= 2;
     if (!tg_shape_broadcast(&a_batch, &b_batch, &shape)) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "%s x %s: the batch axes do not broadcast; sizes must be equal or 1",
-                          tg_shape_format(a_shape, a_text), tg_shape_format(b_shape, b_text));
+                          tg_shape_text(a_shape).text, tg_shape_text(b_shape).text);
     }
     shape.size[shape.rank++] = m;
     shape.size[shape.rank++] = n;

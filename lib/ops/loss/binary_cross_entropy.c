@@ -63,13 +63,12 @@ static void differentiate_binary_cross_entropy(tg_tape *t, const tg_op_call *cal
 static bool check_weight(tg_op_call *call, int input, const char *name)
 {
     tg_shape x = tg_shape_of(call->inputs[0]), weight = tg_shape_of(call->inputs[input]), joined;
-    char x_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, input) || !tg_loss_expect_constant(call, input, name)) {
         return false;
     }
     return (tg_shape_broadcast(&x, &weight, &joined) && tg_shape_equal(joined, x)) ||
            tg_op_fail(call, TG_ERROR_SHAPE, "the %s of shape %s does not broadcast to %s", name,
-                      tg_shape_format(weight, text), tg_shape_format(x, x_text));
+                      tg_shape_text(weight).text, tg_shape_text(x).text);
 }
 
 static bool binary_cross_entropy_shape(tg_op_call *call)

@@ -6,12 +6,9 @@
 
 #include "ops/loss/cross_entropy.h"
 
-static const char call[] = "contrastive_loss", mark[] = "tg_contrastive_loss_config_default";
+static const char call[] = "contrastive_loss";
 
-tg_contrastive_loss_config tg_contrastive_loss_config_default(void)
-{
-    return (tg_contrastive_loss_config){.mark = mark, .scale = 20};
-}
+TG_CONFIG(tg_contrastive_loss_config, tg_contrastive_loss_config_default, mark, .mark = mark, .scale = 20);
 
 /* ---- checks ---- */
 
@@ -43,15 +40,13 @@ static bool check_vectors(tg_tape *t, const tg_tensor *const inputs[3])
 
 static bool check_groups(tg_tape *t, const tg_tensor *groups, int64_t pairs, bool has_negatives)
 {
-    char text[TG_SHAPE_TEXT];
     if (!tg_tape_expect_values(t, call, "groups", groups)) {
         return false;
     }
     if (groups->dtype != TG_I32 || groups->rank != 1 || groups->count != pairs) {
         return tg_tape_fail(t, groups->dtype != TG_I32 ? TG_ERROR_DTYPE : TG_ERROR_SHAPE, call,
                             "the groups are %s %s; for %lld pairs they must be i32 (B)",
-                            tg_dtype_name(tg_dtype_of(groups)), tg_shape_format(tg_shape_of(groups), text),
-                            (long long)pairs);
+                            tg_dtype_name(tg_dtype_of(groups)), tg_shape_text_of(groups).text, (long long)pairs);
     }
     bool differ = has_negatives || pairs == 1;
     for (int64_t b = 1; b < pairs && !differ; b++) {

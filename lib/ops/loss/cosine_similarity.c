@@ -198,14 +198,13 @@ tg_tensor *tg_cosine_similarity(tg_tape *t, tg_tensor *a, tg_tensor *b, int axis
         return NULL;
     }
     tg_shape a_shape = tg_shape_of(a), b_shape = tg_shape_of(b), joined;
-    char a_text[TG_SHAPE_TEXT], b_text[TG_SHAPE_TEXT];
     if (!(eps >= 0 && isfinite(eps))) {
         tg_tape_fail(t, TG_ERROR_VALUE, name, "eps %g; it must be finite, and 0 or more", eps);
         return NULL;
     }
     if (!tg_shape_broadcast(&a_shape, &b_shape, &joined)) {
         tg_tape_fail(t, TG_ERROR_SHAPE, name, "shapes %s and %s do not broadcast: sizes must be equal or 1",
-                     tg_shape_format(a_shape, a_text), tg_shape_format(b_shape, b_text));
+                     tg_shape_text(a_shape).text, tg_shape_text(b_shape).text);
         return NULL;
     }
     int asked = axis, rank = joined.rank > 0 ? joined.rank : 1;

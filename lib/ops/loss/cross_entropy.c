@@ -183,11 +183,11 @@ bool tg_check_targets(tg_op_call *call, int64_t classes, int32_t ignored, const 
     for (int64_t s = 0; s < targets->count; s++) {
         if ((target[s] < 0 || target[s] >= classes) && target[s] != ignored) {
             tg_shape shape = tg_shape_of(targets);
-            char text[TG_SHAPE_TEXT], scored_text[TG_SHAPE_TEXT];
+            char text[TG_SHAPE_TEXT];
             return tg_op_fail(call, TG_ERROR_RANGE,
                               "target %d at %s is outside [0,%lld), the classes of %s %s, and is not ignore_index, %d",
                               target[s], tg_index_format(&shape, s, text), (long long)classes, name,
-                              tg_shape_format(tg_shape_of(scored), scored_text), ignored);
+                              tg_shape_text_of(scored).text, ignored);
         }
     }
     return true;
@@ -195,7 +195,6 @@ bool tg_check_targets(tg_op_call *call, int64_t classes, int32_t ignored, const 
 
 bool tg_check_cross_entropy(tg_op_call *call, const tg_cross_entropy_config *config, int64_t classes, int weight)
 {
-    char text[TG_SHAPE_TEXT];
     if (!(config->label_smoothing >= 0 && config->label_smoothing <= 1)) {
         return tg_op_fail(call, TG_ERROR_VALUE, "label_smoothing %g is outside [0,1]", config->label_smoothing);
     }
@@ -211,7 +210,7 @@ bool tg_check_cross_entropy(tg_op_call *call, const tg_cross_entropy_config *con
     const tg_tensor *w = call->inputs[weight];
     return (w->rank == 1 && w->count == classes) ||
            tg_op_fail(call, TG_ERROR_SHAPE, "a weight of shape %s for %lld classes; it must be (V)",
-                      tg_shape_format(tg_shape_of(w), text), (long long)classes);
+                      tg_shape_text_of(w).text, (long long)classes);
 }
 
 static bool cross_entropy_shape(tg_op_call *call)
@@ -220,14 +219,13 @@ static bool cross_entropy_shape(tg_op_call *call)
     const tg_tensor *logits = call->inputs[0], *targets = call->inputs[1];
     tg_shape rows = tg_shape_of(logits);
     const char *name = a->from_log_probabilities ? "log-probabilities" : "logits";
-    char x_text[TG_SHAPE_TEXT], t_text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 0) || !tg_op_expect_dtype(call, 1, TG_I32)) {
         return false;
     }
     rows.rank--;
     if (rows.rank < 0 || !tg_shape_equal(rows, tg_shape_of(targets)) || logits->shape[rows.rank] < 1) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "%s %s and targets %s; they must be (..,V) and (..) with V >= 1", name,
-                          tg_shape_format(tg_shape_of(logits), x_text), tg_shape_format(tg_shape_of(targets), t_text));
+                          tg_shape_text_of(logits).text, tg_shape_text_of(targets).text);
     }
     if (a->from_log_probabilities && a->config.label_smoothing != 0) {
         return tg_op_fail(call, TG_ERROR_VALUE, "label_smoothing %g is outside [0,0]", a->config.label_smoothing);

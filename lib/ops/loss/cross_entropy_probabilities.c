@@ -115,7 +115,6 @@ static bool probabilities_shape(tg_op_call *call)
 {
     const tg_cross_entropy_config *config = call->attributes;
     const tg_tensor *logits = call->inputs[0], *targets = call->inputs[1];
-    char x_text[TG_SHAPE_TEXT], t_text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 0) || !tg_op_expect_float(call, 1)) {
         return false;
     }
@@ -123,7 +122,7 @@ static bool probabilities_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "logits %s and targets %s of %s, which count as probabilities; both must be (..,V) with "
                           "V >= 1, and targets that are ids must be i32",
-                          tg_shape_format(tg_shape_of(logits), x_text), tg_shape_format(tg_shape_of(targets), t_text),
+                          tg_shape_text_of(logits).text, tg_shape_text_of(targets).text,
                           tg_dtype_name(tg_dtype_of(targets)));
     }
     tg_shape rows = tg_shape_of(logits);

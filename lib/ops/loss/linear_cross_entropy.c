@@ -156,7 +156,6 @@ static bool linear_cross_entropy_shape(tg_op_call *call)
 {
     const tg_cross_entropy_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[X], *targets = call->inputs[TARGETS], *weight = call->inputs[WEIGHT];
-    char x_text[TG_SHAPE_TEXT], t_text[TG_SHAPE_TEXT], weight_text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, X) || !tg_op_expect_dtype(call, TARGETS, TG_I32) ||
         !tg_op_expect_float(call, WEIGHT)) {
         return false;
@@ -167,13 +166,12 @@ static bool linear_cross_entropy_shape(tg_op_call *call)
         weight->shape[1] < 1 || x->shape[rows.rank] != weight->shape[1]) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "x is %s, the weight %s, the targets %s; they must be (..,C), (V,C) and (..), V and C >= 1",
-                          tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
-                          tg_shape_format(tg_shape_of(targets), t_text));
+                          tg_shape_text_of(x).text, tg_shape_text_of(weight).text, tg_shape_text_of(targets).text);
     }
     int64_t V = weight->shape[0], step = chunk_rows(targets->count, V);
     if (V > TG_GEMM_LIMIT || weight->shape[1] > TG_GEMM_LIMIT) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "the weight is %s; BLAS takes sizes up to %d",
-                          tg_shape_format(tg_shape_of(weight), weight_text), TG_GEMM_LIMIT);
+                          tg_shape_text_of(weight).text, TG_GEMM_LIMIT);
     }
     size_t size = tg_size_of(tg_dtype_of(x));
     bool kept = step == targets->count;

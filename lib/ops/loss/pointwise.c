@@ -129,10 +129,10 @@ bool tg_loss_expect_constant(tg_op_call *call, int input, const char *name)
 
 bool tg_loss_report_shapes(tg_op_call *call, int input, const char *rule)
 {
-    char x[TG_SHAPE_TEXT], x_name[TG_INPUT_TEXT], other[TG_SHAPE_TEXT], name[TG_INPUT_TEXT];
+    char x_name[TG_INPUT_TEXT], name[TG_INPUT_TEXT];
     return tg_op_fail(call, TG_ERROR_SHAPE, "%s has shape %s and %s %s; they must be equal%s",
-                      tg_op_input_text(call->op, input, name), tg_shape_format(tg_shape_of(call->inputs[input]), other),
-                      tg_op_input_text(call->op, 0, x_name), tg_shape_format(tg_shape_of(call->inputs[0]), x), rule);
+                      tg_op_input_text(call->op, input, name), tg_shape_text_of(call->inputs[input]).text,
+                      tg_op_input_text(call->op, 0, x_name), tg_shape_text_of(call->inputs[0]).text, rule);
 }
 
 bool tg_loss_shape(tg_op_call *call, int equal)

@@ -259,14 +259,13 @@ static bool cosine_shape(tg_op_call *call)
 {
     const tg_tensor *x = call->inputs[0], *target = call->inputs[2];
     tg_shape losses = tg_shape_of(x);
-    char x_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 2) || !tg_loss_expect_constant(call, 2, "target") || !row_loss_shape(call, 2)) {
         return false;
     }
     losses.rank--;
     return tg_shape_equal(losses, tg_shape_of(target)) ||
            tg_op_fail(call, TG_ERROR_SHAPE, "rows %s and a target %s; they must be (..,D) and (..)",
-                      tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(target), text));
+                      tg_shape_text_of(x).text, tg_shape_text_of(target).text);
 }
 
 static bool triplet_shape(tg_op_call *call)

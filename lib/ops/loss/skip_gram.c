@@ -366,18 +366,17 @@ static bool skip_gram_shape(tg_op_call *call)
         !tg_op_expect_rank(call, CONTEXTS, 2)) {
         return false;
     }
-    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     if (targets->shape[0] != centers->shape[0] || targets->shape[1] < 1) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "centers %s and targets %s; they must be (B) and (B,K) with K >= 1",
-                          tg_shape_format(tg_shape_of(centers), a), tg_shape_format(tg_shape_of(targets), b));
+                          tg_shape_text_of(centers).text, tg_shape_text_of(targets).text);
     }
     if (table->shape[1] != contexts->shape[1]) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "a table %s and contexts %s; their rows must have the same width",
-                          tg_shape_format(tg_shape_of(table), a), tg_shape_format(tg_shape_of(contexts), b));
+                          tg_shape_text_of(table).text, tg_shape_text_of(contexts).text);
     }
     if (targets->count > INT32_MAX) {
         return tg_op_fail(call, TG_ERROR_RANGE, "targets %s; a call has at most 2147483647",
-                          tg_shape_format(tg_shape_of(targets), b));
+                          tg_shape_text_of(targets).text);
     }
     if (!tg_op_expect_ids_below(call, CENTERS, table->shape[0]) ||
         !tg_op_expect_ids_below(call, TARGETS, contexts->shape[0])) {

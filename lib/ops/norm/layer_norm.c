@@ -241,7 +241,6 @@ static bool layer_norm_shape(tg_op_call *call)
 {
     double eps = *(const double *)call->attributes;
     const tg_tensor *x = call->inputs[0], *weight = call->inputs[1], *bias = call->inputs[2];
-    char x_text[TG_SHAPE_TEXT], weight_text[TG_SHAPE_TEXT], bias_text[TG_SHAPE_TEXT];
     int64_t width = x->rank > 0 ? x->shape[x->rank - 1] : 0;
     tg_shape row = tg_shape_make(1, &width);
     for (int i = 0; i < 3; i++) {
@@ -252,8 +251,7 @@ static bool layer_norm_shape(tg_op_call *call)
     if (width < 1 || !tg_shape_equal(tg_shape_of(weight), row) || !tg_shape_equal(tg_shape_of(bias), row)) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "x is %s, the weight %s, the bias %s; they must be (..,C), (C) and (C) with C >= 1",
-                          tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), weight_text),
-                          tg_shape_format(tg_shape_of(bias), bias_text));
+                          tg_shape_text_of(x).text, tg_shape_text_of(weight).text, tg_shape_text_of(bias).text);
     }
     if (!(eps > 0)) {
         return tg_op_fail(call, TG_ERROR_VALUE, "eps is %g; it must be above 0", eps);

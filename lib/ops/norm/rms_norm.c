@@ -108,14 +108,13 @@ static bool rms_norm_shape(tg_op_call *call)
 {
     double eps = *(const double *)call->attributes;
     const tg_tensor *x = call->inputs[0], *weight = call->inputs[1];
-    char x_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
     int64_t width = x->rank > 0 ? x->shape[x->rank - 1] : 0;
     if (!tg_op_expect_float(call, 0) || !tg_op_expect_float(call, 1)) {
         return false;
     }
     if (width < 1 || weight->rank != 1 || weight->shape[0] != width) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "x is %s and the weight %s; they must be (..,C) and (C) with C >= 1",
-                          tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(weight), text));
+                          tg_shape_text_of(x).text, tg_shape_text_of(weight).text);
     }
     if (!(eps > 0)) {
         return tg_op_fail(call, TG_ERROR_VALUE, "eps is %g; it must be above 0", eps);

@@ -68,11 +68,10 @@ static bool argmax_shape(tg_op_call *call)
 {
     const tg_reduce_attributes *a = call->attributes;
     tg_shape x = tg_shape_of(call->inputs[0]);
-    char text[TG_SHAPE_TEXT];
     for (int axis = 0; axis < x.rank; axis++) {
         if ((a->reduced >> axis & 1) && (x.size[axis] < 1 || x.size[axis] > INT32_MAX)) {
             return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d of %s; its size must be 1 to %d", axis,
-                              tg_shape_format(x, text), INT32_MAX);
+                              tg_shape_text(x).text, INT32_MAX);
         }
     }
     return tg_reduce_output(call, TG_I32);

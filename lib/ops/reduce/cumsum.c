@@ -90,8 +90,7 @@ static const tg_op cumsum_op = {
     .shape = cumsum_shape,
     .input_names = {"x"},
     TG_KERNELS(tg_cumsum_forward, tg_cumsum_backward),
-    .backward_ignores_inputs = TG_OP_ALL,
-    .backward_ignores_outputs = TG_OP_ALL,
+    TG_IGNORES_VALUES,
     .can_overwrite = true,
     .differentiate = differentiate_cumsum,
 };

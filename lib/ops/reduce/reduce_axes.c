@@ -67,9 +67,8 @@ bool tg_reduce_expect_values(tg_op_call *call, const char *name)
     const tg_tensor *x = call->inputs[0];
     for (int axis = 0; axis < x->rank; axis++) {
         if ((a->reduced >> axis & 1) && x->shape[axis] == 0) {
-            char text[TG_SHAPE_TEXT];
             return tg_op_fail(call, TG_ERROR_SHAPE, "axis %d of %s is empty, and has no %s", axis,
-                              tg_shape_format(tg_shape_of(x), text), name);
+                              tg_shape_text_of(x).text, name);
         }
     }
     return true;

@@ -297,7 +297,7 @@ static bool conv1d_shape(tg_op_call *call)
 {
     const conv_attributes *a = call->attributes;
     const tg_tensor *x = call->inputs[0], *w = call->inputs[1];
-    char x_text[TG_SHAPE_TEXT], w_text[TG_SHAPE_TEXT], bias_text[TG_SHAPE_TEXT] = "no";
+    char bias_text[TG_SHAPE_TEXT] = "no";
     int64_t outputs = 0;
     for (int i = 0; i < call->input_count; i++) {
         if (!tg_op_expect_float(call, i)) {
@@ -318,14 +318,13 @@ static bool conv1d_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "x is %s, the weight %s, %s the bias and %lld the groups; they must be (B,C,T), "
                           "(O,C/groups,K) and (O), with C and O multiples of groups",
-                          tg_shape_format(tg_shape_of(x), x_text), tg_shape_format(tg_shape_of(w), w_text), bias_text,
-                          (long long)a->groups);
+                          tg_shape_text_of(x).text, tg_shape_text_of(w).text, bias_text, (long long)a->groups);
     }
     const conv_method method = method_of(w, a);
     int64_t rows = w->shape[1] * w->shape[2], scratch = method == TAP_BY_TAP ? w->count : 0;
     if (w->shape[0] / a->groups > TG_GEMM_LIMIT || rows > TG_GEMM_LIMIT) {
         return tg_op_fail(call, TG_ERROR_SHAPE, "the weight is %s; BLAS takes O / groups and C / groups * K up to %d",
-                          tg_shape_format(tg_shape_of(w), w_text), TG_GEMM_LIMIT);
+                          tg_shape_text_of(w).text, TG_GEMM_LIMIT);
     }
     tg_shape shape = tg_shape_make(3, (int64_t[]){x->shape[0], w->shape[0], outputs});
     size_t size = tg_size_of(x->dtype);

@@ -239,7 +239,6 @@ static bool pool_shape(tg_op_call *call)
 {
     const pool_attributes *a = call->attributes;
     tg_shape shape = tg_shape_of(call->inputs[0]);
-    char text[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 0)) {
         return false;
     }
@@ -258,7 +257,7 @@ static bool pool_shape(tg_op_call *call)
     if (!fits) {
         return tg_op_fail(
             call, TG_ERROR_SHAPE, "a window of %lld with dilation %lld does not fit into %s with padding %lld",
-            (long long)a->kernel, (long long)a->dilation, tg_shape_format(shape, text), (long long)a->padding);
+            (long long)a->kernel, (long long)a->dilation, tg_shape_text(shape).text, (long long)a->padding);
     }
     *length = (padded - span - 1) / a->stride + 1;
     return tg_op_output(call, 0, tg_dtype_of(call->inputs[0]), shape);
@@ -277,8 +276,7 @@ static const tg_op avg_pool1d_op = {
     .shape = pool_shape,
     .input_names = {"x"},
     TG_KERNELS(tg_avg_pool1d_forward, tg_avg_pool1d_backward),
-    .backward_ignores_inputs = TG_OP_ALL,
-    .backward_ignores_outputs = TG_OP_ALL,
+    TG_IGNORES_VALUES,
 };
 
 TG_CONFIG(tg_pool1d_config, tg_pool1d_config_default, mark, .mark = mark, .dilation = 1);

@@ -261,10 +261,9 @@ void KERNEL(tg_lstm_backward)(const tg_op_call *call)
 static bool expect(tg_op_call *call, int input, const char *name, tg_dtype dtype, tg_shape shape)
 {
     const tg_tensor *x = call->inputs[input];
-    char text[TG_SHAPE_TEXT], needed[TG_SHAPE_TEXT];
     return (tg_dtype_of(x) == dtype && tg_shape_equal(tg_shape_of(x), shape)) ||
            tg_op_fail(call, TG_ERROR_SHAPE, "the %s is %s %s; it must be %s %s", name, tg_dtype_name(tg_dtype_of(x)),
-                      tg_shape_format(tg_shape_of(x), text), tg_dtype_name(dtype), tg_shape_format(shape, needed));
+                      tg_shape_text_of(x).text, tg_dtype_name(dtype), tg_shape_text(shape).text);
 }
 
 /* Checks the inputs, which a module has computed. The sizes of the others follow from the projected inputs and the
@@ -279,12 +278,10 @@ static bool check_recurrent_shapes(tg_op_call *call, int64_t gates, bool has_cel
     }
     if (a->rank != 3 || a->shape[0] < 1 || a->shape[0] * a->shape[1] > TG_GEMM_LIMIT || H < 1 ||
         __builtin_mul_overflow(gates, H, &rows) || a->shape[2] != rows) {
-        char text[TG_SHAPE_TEXT], state[TG_SHAPE_TEXT];
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "the projected inputs are %s and the state %s; they must be (T,B,%lld H) and (B,H), T and H "
                           "at least 1, and T B at most %d",
-                          tg_shape_format(tg_shape_of(a), text), tg_shape_format(tg_shape_of(h), state),
-                          (long long)gates, TG_GEMM_LIMIT);
+                          tg_shape_text_of(a).text, tg_shape_text_of(h).text, (long long)gates, TG_GEMM_LIMIT);
     }
     int64_t T = a->shape[0], B = a->shape[1];
     tg_dtype dtype = tg_dtype_of(a);

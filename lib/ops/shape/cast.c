@@ -74,8 +74,7 @@ static const tg_op cast_op = {.name = "cast",
                               .shape = cast_shape,
                               .input_names = {"x"},
                               TG_KERNELS(tg_cast_forward, tg_cast_backward),
-                              .backward_ignores_inputs = TG_OP_ALL,
-                              .backward_ignores_outputs = TG_OP_ALL,
+                              TG_IGNORES_VALUES,
                               .can_overwrite = true,
                               .differentiate = differentiate_cast};
 

@@ -66,7 +66,6 @@ static bool gather_shape(tg_op_call *call)
 {
     int axis = *(const int *)call->attributes;
     const tg_tensor *x = call->inputs[0], *ids = call->inputs[1];
-    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     bool fits = x->rank == ids->rank && x->rank > 0;
     for (int i = 0; fits && i < x->rank; i++) {
         fits = i == axis || ids->shape[i] <= x->shape[i];
@@ -78,7 +77,7 @@ static bool gather_shape(tg_op_call *call)
         return tg_op_fail(
             call, TG_ERROR_SHAPE,
             "ids %s for an input %s; the ranks must be equal, and only on axis %d may ids be larger than the input",
-            tg_shape_format(tg_shape_of(ids), a), tg_shape_format(tg_shape_of(x), b), axis);
+            tg_shape_text_of(ids).text, tg_shape_text_of(x).text, axis);
     }
     return tg_op_expect_ids_below(call, 1, x->shape[axis]) && tg_op_output(call, 0, tg_dtype_of(x), tg_shape_of(ids));
 }

@@ -83,7 +83,6 @@ static bool cat_shape(tg_op_call *call)
 {
     const int axis = ((const join_attributes *)call->attributes)->axis;
     tg_shape shape = tg_shape_of(call->inputs[0]);
-    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     for (int k = 1; k < call->input_count; k++) {
         tg_shape own = tg_shape_of(call->inputs[k]), same = own;
         if (own.rank == shape.rank) {
@@ -93,7 +92,7 @@ static bool cat_shape(tg_op_call *call)
             return tg_op_fail(call, TG_ERROR_SHAPE,
                               "input %d has shape %s, and the inputs before it give %s; all sizes except that of axis "
                               "%d must be equal",
-                              k, tg_shape_format(own, a), tg_shape_format(shape, b), axis);
+                              k, tg_shape_text(own).text, tg_shape_text(shape).text, axis);
         }
         if (__builtin_add_overflow(shape.size[axis], own.size[axis], &shape.size[axis])) {
             return tg_op_fail(call, TG_ERROR_SHAPE, "the sizes along axis %d do not fit into 64 bits", axis);
@@ -106,12 +105,11 @@ static bool stack_shape(tg_op_call *call)
 {
     const int axis = ((const join_attributes *)call->attributes)->axis;
     tg_shape shape = tg_shape_of(call->inputs[0]);
-    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     for (int k = 1; k < call->input_count; k++) {
         const tg_shape own = tg_shape_of(call->inputs[k]);
         if (!tg_shape_equal(own, shape) || !tg_op_expect_dtype(call, k, tg_dtype_of(call->inputs[0]))) {
             return tg_op_fail(call, TG_ERROR_SHAPE, "input %d has shape %s and input 0 %s; they must be equal", k,
-                              tg_shape_format(own, a), tg_shape_format(shape, b));
+                              tg_shape_text(own).text, tg_shape_text(shape).text);
         }
     }
     for (int i = shape.rank++; i > axis; i--) {
@@ -124,8 +122,7 @@ static bool stack_shape(tg_op_call *call)
 #define JOIN_OP(op_name, rule)                                                                                        \
     {                                                                                                                 \
         .name = op_name, .shape = rule, TG_KERNELS(tg_cat_forward, tg_cat_backward), .accepts_layout = tg_any_layout, \
-        .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL, .can_overwrite = true,           \
-        .differentiate = differentiate_join                                                                           \
+        TG_IGNORES_VALUES, .can_overwrite = true, .differentiate = differentiate_join                                 \
     }
 
 static const tg_op cat_op = JOIN_OP("cat", cat_shape), stack_op = JOIN_OP("stack", stack_shape);

@@ -104,7 +104,6 @@ static bool scatter_add_shape(tg_op_call *call)
 {
     int axis = *(const int *)call->attributes;
     const tg_tensor *x = call->inputs[0], *ids = call->inputs[1], *source = call->inputs[2];
-    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT], c[TG_SHAPE_TEXT];
     bool fits = x->rank == ids->rank && x->rank == source->rank && x->rank > 0;
     for (int i = 0; fits && i < x->rank; i++) {
         fits = (i == axis || ids->shape[i] <= x->shape[i]) && ids->shape[i] <= source->shape[i];
@@ -116,8 +115,7 @@ static bool scatter_add_shape(tg_op_call *call)
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "ids %s, a source %s and an input %s; the ranks must be equal, the ids no larger than the "
                           "source, and only on axis %d larger than the input",
-                          tg_shape_format(tg_shape_of(ids), a), tg_shape_format(tg_shape_of(source), b),
-                          tg_shape_format(tg_shape_of(x), c), axis);
+                          tg_shape_text_of(ids).text, tg_shape_text_of(source).text, tg_shape_text_of(x).text, axis);
     }
     return tg_op_expect_ids_below(call, 1, x->shape[axis]) && tg_op_output_like(call, tg_dtype_of(x), 0);
 }
@@ -127,7 +125,6 @@ static bool index_add_shape(tg_op_call *call)
     int axis = *(const int *)call->attributes;
     const tg_tensor *x = call->inputs[0];
     tg_shape needed = tg_shape_of(x);
-    char a[TG_SHAPE_TEXT], b[TG_SHAPE_TEXT];
     if (!tg_op_expect_float(call, 0) || !tg_op_expect_dtype(call, 1, TG_I32) || !tg_op_expect_rank(call, 1, 1) ||
         !tg_op_expect_float(call, 2)) {
         return false;
@@ -139,7 +136,7 @@ static bool index_add_shape(tg_op_call *call)
     if (!tg_shape_equal(needed, tg_shape_of(call->inputs[2]))) {
         return tg_op_fail(call, TG_ERROR_SHAPE,
                           "the source has shape %s; it must be %s, the input's with one slice per id",
-                          tg_shape_format(tg_shape_of(call->inputs[2]), a), tg_shape_format(needed, b));
+                          tg_shape_text_of(call->inputs[2]).text, tg_shape_text(needed).text);
     }
     return tg_op_expect_ids_below(call, 1, x->shape[axis]) && tg_op_output_like(call, tg_dtype_of(x), 0);
 }

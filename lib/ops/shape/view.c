@@ -112,8 +112,7 @@ static void differentiate_view_gradient(tg_tape *t, const tg_op_call *call, tg_t
 static const tg_op view_gradient_op = {.name = "view_gradient",
                                        .shape = view_gradient_shape,
                                        TG_KERNELS(tg_view_gradient, tg_view_gradient_backward),
-                                       .backward_ignores_inputs = TG_OP_ALL,
-                                       .backward_ignores_outputs = TG_OP_ALL,
+                                       TG_IGNORES_VALUES,
                                        .can_overwrite = true,
                                        .differentiate = differentiate_view_gradient};
 
@@ -124,11 +123,10 @@ static void differentiate_view(tg_tape *t, const tg_op_call *call, tg_tensor *co
     dx[0] = tg_apply(t, &view_gradient_op, dy, 1, &a, sizeof a, NULL);
 }
 
-#define VIEW_OP(op_name)                                                                                              \
-    {                                                                                                                 \
-        .name = op_name, .shape = view_shape, .input_names = {"x"}, TG_KERNELS(TG_NO_KERNEL, tg_view_backward),       \
-        .accepts_layout = tg_any_layout, .backward_ignores_inputs = TG_OP_ALL, .backward_ignores_outputs = TG_OP_ALL, \
-        .can_overwrite = true, .differentiate = differentiate_view                                                    \
+#define VIEW_OP(op_name)                                                                                               \
+    {                                                                                                                  \
+        .name = op_name, .shape = view_shape, .input_names = {"x"}, TG_KERNELS(TG_NO_KERNEL, tg_view_backward),        \
+        .accepts_layout = tg_any_layout, TG_IGNORES_VALUES, .can_overwrite = true, .differentiate = differentiate_view \
     }
 
 static const tg_op transpose_op = VIEW_OP("transpose"), permute_op = VIEW_OP("permute"), flip_op = VIEW_OP("flip"),
@@ -309,7 +307,6 @@ tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
     if (!tg_tape_expect_input(t, "repeat", "x", x)) {
         return NULL;
     }
-    char x_text[TG_SHAPE_TEXT], text[TG_SHAPE_TEXT];
     bool fits = times.rank >= x->rank && times.rank <= TG_MAX_RANK;
     tg_shape spread = {.rank = times.rank}, result = {.rank = times.rank};
     for (int i = 0; fits && i < times.rank; i++) {
@@ -320,7 +317,7 @@ tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
     if (!fits) {
         tg_tape_fail(t, TG_ERROR_SHAPE, "repeat",
                      "%s times a shape %s; it must have one count, 0 or more, for each axis, and at most %d",
-                     tg_shape_format(times, text), tg_shape_format(tg_shape_of(x), x_text), TG_MAX_RANK);
+                     tg_shape_text(times).text, tg_shape_text_of(x).text, TG_MAX_RANK);
         return NULL;
     }
     size_t bytes;
@@ -349,7 +346,7 @@ tg_tensor *tg_repeat(tg_tape *t, tg_tensor *x, tg_shape times)
         }
         if (!fits) {
             tg_tape_fail(t, TG_ERROR_SHAPE, "repeat", "%s times a shape %s: the sizes do not fit into 64 bits",
-                         tg_shape_format(times, text), tg_shape_format(tg_shape_of(x), x_text));
+                         tg_shape_text(times).text, tg_shape_text_of(x).text);
             break;
         }
         y = one.rank > 1 ? tg_expand(t, tg_reshape(t, y, one), many) : y;
@@ -379,7 +376,6 @@ tg_tensor *tg_expand(tg_tape *t, tg_tensor *x, tg_shape shape)
     if (!tg_tape_expect_input(t, "expand", "x", x)) {
         return NULL;
     }
-    char from[TG_SHAPE_TEXT], to[TG_SHAPE_TEXT];
     int added = shape.rank - x->rank;
     plan p = plan_of(x);
     bool fits = added >= 0 && shape.rank <= TG_MAX_RANK;
@@ -397,7 +393,7 @@ tg_tensor *tg_expand(tg_tape *t, tg_tensor *x, tg_shape shape)
     if (!fits) {
         tg_tape_fail(t, TG_ERROR_SHAPE, "expand",
                      "shape %s to %s; only axes of size 1 can get another size, and new axes come first",
-                     tg_shape_format(tg_shape_of(x), from), tg_shape_format(shape, to));
+                     tg_shape_text_of(x).text, tg_shape_text(shape).text);
         return NULL;
     }
     return apply_plan(t, &expand_op, x, &p);
@@ -460,9 +456,8 @@ tg_tensor *tg_reshape(tg_tape *t, tg_tensor *x, tg_shape shape)
     }
     view_attributes a = {.shape = shape};
     if (shape.rank < 0 || shape.rank > TG_MAX_RANK || !complete_shape(&a.shape, x->count)) {
-        char from[TG_SHAPE_TEXT], to[TG_SHAPE_TEXT];
         tg_tape_fail(t, TG_ERROR_SHAPE, "reshape", "shape %s to %s; both must have %lld values, and one size may be -1",
-                     tg_shape_format(tg_shape_of(x), from), tg_shape_format(shape, to), (long long)x->count);
+                     tg_shape_text_of(x).text, tg_shape_text(shape).text, (long long)x->count);
         return NULL;
     }
     tg_tape_point point;
