@@ -44,7 +44,7 @@ with tempfile.TemporaryDirectory() as temporary:
     text = os.path.join(temporary, 'text')
     with open(text, 'w', encoding='utf-8') as file:
         file.write('\n'.join(sentences) + '\n')
-    for name, options, unseen in (('fasttext', dict(minn=2, maxn=4, bucket=50), others), ('no_ngrams', dict(minn=0, maxn=0), [])):
+    for name, options, unseen in (('fasttext', dict(minn=1, maxn=4, bucket=50), others), ('no_ngrams', dict(minn=0, maxn=0), [])):
         model = fasttext.train_unsupervised(text, dim=6, epoch=3, minCount=1, thread=1, verbose=0, **options)
         model.save_model(os.path.join(folder, name + '.bin'))
         # without n-grams fastText divides by 0 in get_subwords

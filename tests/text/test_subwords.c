@@ -141,7 +141,7 @@ static void test_new(void **state)
     }
     tg_text_free(bytes);
     tg_subwords_config config = tg_subwords_config_default();
-    config.shortest = 2;
+    config.shortest = 1;
     config.longest = 4;
     config.buckets = 50;
     config.epochs = 3;
