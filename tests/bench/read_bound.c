@@ -1,9 +1,9 @@
 #include "bench/read_bound.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include <tapegrad/extend.h>
 #include <tapegrad/op.h>
 
 #include "bench/figure.h"
@@ -11,14 +11,14 @@
 read_bound read_bound_new(double bytes)
 {
     read_bound read = {.count = (int64_t)(bytes / sizeof *read.values)};
-    read.values = bench_must(malloc((size_t)(read.count + 1) * sizeof *read.values));
+    read.values = bench_must(tg_alloc((uint64_t)read.count + 1, sizeof *read.values));
     memset(read.values, 1, (size_t)read.count * sizeof *read.values);
     return read;
 }
 
 void read_bound_free(read_bound *read)
 {
-    free(read->values);
+    tg_free(read->values);
 }
 
 /* The sum of all sums: if nothing used them, the compiler would remove the loop. */

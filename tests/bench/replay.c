@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <tapegrad/extend.h>
+
 #include "bench/figure.h"
 
 static struct {
@@ -95,9 +97,9 @@ static void move_places(replay *r, place *places, int64_t count)
         for (next = first + 1; next < count && places[next].begin < end; next++) {
             end = places[next].end > end ? places[next].end : end;
         }
-        /* a block begins in a cache line where the memory of the step does */
+        /* a block begins in a cache line where the memory of the step does, and has pages of the same size */
         const size_t offset = (uintptr_t)begin % 64, bytes = (size_t)(end - begin);
-        char *block = bench_must(aligned_alloc(64, (offset + bytes + 127) / 64 * 64));
+        char *block = bench_must(tg_alloc(offset + bytes, 1));
         fill(block, offset + bytes, places[first].kind);
         r->blocks[r->block_count++] = block;
         for (int64_t i = first; i < next; i++) {
@@ -130,7 +132,7 @@ void replay_prepare(replay *r)
 void replay_free(replay *r)
 {
     for (int64_t i = 0; i < r->block_count; i++) {
-        free(r->blocks[i]);
+        tg_free(r->blocks[i]);
     }
     free(r->blocks);
     free(r->calls);
