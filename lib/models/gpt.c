@@ -161,7 +161,6 @@ tg_params *tg_gpt_params(const tg_gpt *model)
 
 bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary)
 {
-    static const char call[] = "gpt_resize_vocabulary";
     if (!model || !tg_params_is_usable(model->params)) {
         return false;
     }
@@ -171,7 +170,7 @@ bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary)
                             {model->out_head.weight, tg_tensor_fill_uniform, -bound, bound},
                             {.table = model->out_head.lora_b}};
     int count = model->config.tied_head || model->has_own_head ? 1 : model->out_head.lora_b ? 3 : 2;
-    if (!tg_resize_and_draw(call, tables, count, vocabulary, model->params)) {
+    if (!tg_resize_and_draw("gpt_resize_vocabulary", tables, count, vocabulary, model->params)) {
         return false;
     }
     model->config.vocabulary = vocabulary;
@@ -180,13 +179,13 @@ bool tg_gpt_resize_vocabulary(tg_gpt *model, int64_t vocabulary)
 
 bool tg_gpt_extend_context(tg_gpt *model, int64_t context)
 {
-    static const char call[] = "gpt_extend_context";
     if (!model || !tg_params_is_usable(model->params)) {
         return false;
     }
     if (context < model->config.context) {
-        return tg_params_fail(model->params, TG_ERROR_RANGE, "%s: context %lld; the context is %lld and cannot shrink",
-                              call, (long long)context, (long long)model->config.context);
+        return tg_params_fail(model->params, TG_ERROR_RANGE,
+                              "gpt_extend_context: context %lld; the context is %lld and cannot shrink",
+                              (long long)context, (long long)model->config.context);
     }
     if (model->pos_emb.module.is_made && !tg_nn_positional_extend(&model->pos_emb, context)) {
         return false;

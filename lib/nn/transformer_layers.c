@@ -72,10 +72,9 @@ tg_nn_transformer_encoder_layer tg_nn_transformer_encoder_layer_make(tg_params *
                                                                      int64_t heads,
                                                                      const tg_nn_transformer_layer_config *given)
 {
-    static const char call[] = "nn_transformer_encoder_layer_make";
     tg_nn_transformer_encoder_layer none = {.module = {params, false}}, made = none;
     tg_params_point point;
-    if (!begin_transformer_layer(params, call, name, given, &made.config, &point)) {
+    if (!begin_transformer_layer(params, "nn_transformer_encoder_layer_make", name, given, &made.config, &point)) {
         return none;
     }
     const tg_nn_transformer_layer_config config = made.config;
@@ -93,10 +92,9 @@ tg_nn_transformer_decoder_layer tg_nn_transformer_decoder_layer_make(tg_params *
                                                                      int64_t heads,
                                                                      const tg_nn_transformer_layer_config *given)
 {
-    static const char call[] = "nn_transformer_decoder_layer_make";
     tg_nn_transformer_decoder_layer none = {.module = {params, false}}, made = none;
     tg_params_point point;
-    if (!begin_transformer_layer(params, call, name, given, &made.config, &point)) {
+    if (!begin_transformer_layer(params, "nn_transformer_decoder_layer_make", name, given, &made.config, &point)) {
         return none;
     }
     const tg_nn_transformer_layer_config config = made.config;

@@ -4,8 +4,8 @@
 
 #include <tapegrad/gpt.h>
 
-/* The sizes of SmolLM2-135M, "135m", and of Qwen3-0.6B, "0.6b", which are in their config.json. Returns false for another
- * name. */
+/* The sizes of SmolLM2-135M, "135m", and of Qwen3-0.6B, "0.6b", which are in their config.json. Returns false for
+ * another name. */
 bool bench_decoder(const char *name, tg_gpt_config *config);
 
 #endif

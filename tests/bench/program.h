@@ -32,7 +32,7 @@ struct program {
     char *text;
     /* sets back what steps add to; NULL if they add nothing */
     void (*again)(program *p);
-    /* the bytes that a step cannot do without reading, and those that it must read or write; 0: products are its bound */
+    /* the bytes that a step cannot do without reading, and those that it has to read or write; 0: they are no bound */
     double read_bytes, copied_bytes;
 };
 

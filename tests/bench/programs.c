@@ -1,4 +1,5 @@
-/* The programs of a core's work that have always been here. The last group is written from elementary ops: it feels reductions and broadcasting. */
+/* Programs of small models, tables and vocabularies. The last group is written from elementary ops: it feels reductions
+ * and broadcasting. */
 #include <stdlib.h>
 #include <string.h>
 

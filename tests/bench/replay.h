@@ -1,8 +1,8 @@
 /* replay: the matrix products of a step, recorded, and run alone. They are a bound of the step.
  *
- * Factors lie in memory of their own, one place for each place that they had in the step, so that a product finds in the
- * caches what it finds there. Results have places of their own: no product reads what another one wrote, and values
- * stay of one size. The products of a loop of threads run in such a loop again.
+ * Factors lie in memory of their own, one place for each place that they had in the step, so that a product finds in
+ * the caches what it finds there. Results have places of their own: no product reads what another one wrote, and values
+ * do not grow. The products of a loop of threads run in such a loop again.
  */
 #ifndef TG_BENCH_REPLAY_H
 #define TG_BENCH_REPLAY_H

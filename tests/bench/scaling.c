@@ -4,8 +4,8 @@
  *     bench_scaling [--products=auto|blas|builtin] NAME
  *     bench_scaling --list
  *
- * Answers lines "WHAT THREADS ROUNDS" with the seconds of each round. WHAT is "step"; "products", the matrix products of
- * a step alone, on memory of their own; "outer", those of them that no loop of threads has; "read" and "copy", loops
+ * Answers lines "WHAT THREADS ROUNDS" with the seconds of each round. WHAT is "step"; "products", the matrix products
+ * of a step alone, on memory of their own; "outer", those of them that no loop of threads has; "read" and "copy", loops
  * over as many bytes as a step has to read, or to read and write; or "profile" and "shapes" (replay_print_outer), which
  * are answered with JSON. A bound that the program has not is answered with an empty line.
  *

@@ -29,11 +29,10 @@ double tg_alibi_slope(int64_t heads, int64_t head)
  * distance S - 1 - l (lib/ops/attention/relative.h). */
 static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal)
 {
-    static const char call[] = "nn_multihead_attention_forward";
     (void)is_causal;
     int64_t heads = p->config.heads, T = queries->shape[2], S = keys->shape[2], distances = T + S > 0 ? T + S - 1 : 0;
-    tg_tensor *by_distance =
-        tg_tape_new_tensor(t, call, tg_dtype_of(queries), tg_shape_make(3, (int64_t[]){heads, 1, distances}));
+    tg_tensor *by_distance = tg_tape_new_tensor(t, "nn_multihead_attention_forward", tg_dtype_of(queries),
+                                                tg_shape_make(3, (int64_t[]){heads, 1, distances}));
     for (int64_t h = 0; by_distance && h < heads; h++) {
         double slope = tg_alibi_slope(heads, h);
         for (int64_t l = 0; l < distances; l++) {

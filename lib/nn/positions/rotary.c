@@ -4,11 +4,11 @@
 
 static bool check_rotary(tg_params *params, const char *name, int64_t width, const tg_nn_positional_config *config)
 {
-    static const char call[] = "nn_positional_make";
     int64_t head_width = width / config->heads;
     return head_width % 2 == 0 ||
-           tg_params_fail(params, TG_ERROR_VALUE, "%s: '%s' has rotary heads of width %lld; it must be even", call,
-                          name, (long long)head_width);
+           tg_params_fail(params, TG_ERROR_VALUE,
+                          "nn_positional_make: '%s' has rotary heads of width %lld; it must be even", name,
+                          (long long)head_width);
 }
 
 static tg_tensor *rotate(tg_tape *t, const tg_nn_positional *p, tg_tensor *x, int64_t start, tg_tensor *positions)

@@ -51,9 +51,8 @@ int64_t tg_t5_bucket(int64_t distance, int64_t buckets, int64_t max_distance, bo
  * (lib/ops/attention/relative.h). */
 static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal)
 {
-    static const char call[] = "nn_multihead_attention_forward";
     int64_t T = queries->shape[2], S = keys->shape[2], distances = T + S > 0 ? T + S - 1 : 0;
-    tg_tensor *buckets = tg_tape_new_tensor(t, call, TG_I32, tg_shape_make(1, &distances));
+    tg_tensor *buckets = tg_tape_new_tensor(t, "nn_multihead_attention_forward", TG_I32, tg_shape_make(1, &distances));
     if (!buckets) {
         return NULL;
     }

@@ -25,11 +25,10 @@ static void make(tg_params *params, const char *name, int64_t context, tg_nn_pos
  * (lib/ops/attention/relative.h). If causal, the distances are 0 .. S - 1 only. */
 static tg_tensor *bias(tg_tape *t, const tg_nn_positional *p, tg_tensor *queries, tg_tensor *keys, bool is_causal)
 {
-    static const char call[] = "nn_multihead_attention_forward";
     int64_t heads = p->config.heads, T = queries->shape[2], S = keys->shape[2];
     int64_t distances = is_causal ? S : T + S > 0 ? T + S - 1 : 0;
-    tg_tensor *r =
-        tg_tape_new_tensor(t, call, tg_dtype_of(queries), tg_shape_make(2, (int64_t[]){distances, p->width}));
+    tg_tensor *r = tg_tape_new_tensor(t, "nn_multihead_attention_forward", tg_dtype_of(queries),
+                                      tg_shape_make(2, (int64_t[]){distances, p->width}));
     if (!r) {
         return NULL;
     }
