@@ -4,9 +4,9 @@
  *                relative error of 6.2e-18
  *   log x        n ln 2 + log m with x = 2^n m, m in [sqrt(1/2), sqrt(2)), and the polynomial of FreeBSD's e_log.c
  *
- * They have no branch, no fma and no table, so that compilers vectorize loops that call them, and any vector width gives
- * the same bits. The largest errors that tests/math/test_doubles.c finds are stated there. Powers, sines and the normal
- * distribution are in math/power.h, trigonometry.h and normal_tail.h.
+ * They have no branch, no fma and no table, so that compilers vectorize loops that call them, and any vector width
+ * gives the same bits. The largest errors that tests/math/test_doubles.c finds are stated there. Powers, sines and the
+ * normal distribution are in math/power.h, trigonometry.h and normal_tail.h.
  */
 #ifndef TG_MATH_DOUBLES_H
 #define TG_MATH_DOUBLES_H

@@ -1,5 +1,5 @@
-/* exp: e^x for floats, written so that compilers vectorize a loop that calls it. e^x - 1, tanh and what is built on them
- * are in base/real.h, for floats and doubles.
+/* exp: e^x for floats, written so that compilers vectorize a loop that calls it. e^x - 1, tanh and what is built on
+ * them are in base/real.h, for floats and doubles.
  *
  *   n = round(x / ln 2)     r = x - n ln 2, |r| <= ln 2 / 2     e^x = 2^n e^r     e^r = 1 + r + r^2 P(r)
  *
@@ -7,8 +7,8 @@
  * P has the coefficients of Moshier's Cephes library, expf.c. 2^n is built from exponent bits as a product of two
  * factors, so that subnormal results are rounded once and results above the largest float are infinite.
  *
- * The error is at most 1 ulp for every float (tests/math/test_exp.c). The code has no branch, no fma and no table, so any
- * vector width gives the same bits.
+ * The error is at most 1 ulp for every float (tests/math/test_exp.c). The code has no branch, no fma and no table, so
+ * any vector width gives the same bits.
  *
  * Subnormal numbers. Arithmetic with them takes up to a hundred times as long on many processors, and the next op is
  * often a large matrix product. So results that are not normal numbers are 0 in softmax, attention, cross-entropy,

@@ -82,18 +82,18 @@ static inline float tg_pow_f32(float x, float y)
 /* ---- doubles ---- */
 
 /* A number as a sum of two, of which the upper one may have few bits. */
-typedef struct tg_pair {
+typedef struct tg_log_parts {
     double upper, lower;
-} tg_pair;
+} tg_log_parts;
 
 /* Returns log x for a positive, finite x = 2^n m. The upper part has 26 bits, and the error is about 2^-66 of log x:
  *
  *   log m = log c + 2/3 s (3 + s^2 + s^4 Q(s^2)),   s = (m - c) / (m + c),   c = 51/64, 1 or 5/4,   |s| < 0.062
  *
- * Q is a least-maximum fit with an error of 1.7e-22 of the sum. Products of upper parts are exact, because these have 26
- * bits, and so are sums of the upper parts of ln 2 and log c, which are multiples of 2^-32. The method is that of
- * FreeBSD's e_pow.c. */
-static inline tg_pair tg_log_pair(double x)
+ * Q is a least-maximum fit with an error of 1.7e-22 of the sum. Products of upper parts are exact, because these have
+ * 26 bits, and so are sums of the upper parts of ln 2 and log c, which are multiples of 2^-32. The method is that of
+ * FreeBSD's pow. */
+static inline tg_log_parts tg_log_pair(double x)
 {
     double m, n = tg_log_reduce(x, &m);
     double center = m < 0.8928 ? 0.796875 : 1, of_center = m < 0.8928 ? -0x1.d1037f28p-3 : 0;
@@ -115,7 +115,7 @@ static inline tg_pair tg_log_pair(double x)
     double upper = third * p, lower = third_lower * p + p_lower * (2.0 / 3);
     lower += n * 1.90821492927058770002e-10 + center_lower;
     double whole = n * 6.93147180369123816490e-01 + of_center;
-    tg_pair log = {.upper = tg_upper_bits(whole + (upper + lower))};
+    tg_log_parts log = {.upper = tg_upper_bits(whole + (upper + lower))};
     log.lower = lower - ((log.upper - whole) - upper);
     return log;
 }
@@ -129,7 +129,7 @@ static inline double tg_pow_f64(double x, double y)
     tg_double_bits rounded = {.value = exponent + shift}, sign = {.value = x}, power;
     bool is_whole = rounded.value - shift == exponent, can_be_odd = is_whole && exponent < 2 * whole_from;
     bool has_log = size > 0 && size <= DBL_MAX;
-    tg_pair log = tg_log_pair(has_log ? size : 1);
+    tg_log_parts log = tg_log_pair(has_log ? size : 1);
     double edge = size == 0 ? -(double)INFINITY : size; /* infinity and NaN, too */
     double estimate = y * (has_log ? log.upper : edge), y_upper = tg_upper_bits(y);
     double upper = y_upper * log.upper, lower = (y - y_upper) * log.upper + y * log.lower, sum = upper + lower;

@@ -1,5 +1,5 @@
-/* The functions of doubles (lib/math, lib/base/real.h) beside those of the C library for long double, which has 11 more bits on x86-64
- * and at least as many elsewhere. */
+/* The functions of doubles (lib/math, lib/base/real.h) beside those of the C library for long double, which has 11 more
+ * bits on x86-64 and at least as many elsewhere. */
 #include <float.h>
 #include <math.h>
 

@@ -5,9 +5,9 @@
  *
  * The rest is exact, as that of C's fmod. b is a sum of two numbers, of which the upper one has 26 bits, as a float has
  * alone. For |a / b| < 2^26 the truncated quotient has at most 26 bits, so that its products with both are exact, and
- * so are their differences from a. A quotient that was rounded up to a whole number leaves a rest below 0, to which b is
- * added. libm computes the few others. The loop has no branch, no fma and no table, so any vector width gives the same
- * bits.
+ * so are their differences from a. A quotient that was rounded up to a whole number leaves a rest below 0, to which b
+ * is added. libm computes the few others. The loop has no branch, no fma and no table, so any vector width gives the
+ * same bits.
  */
 #ifndef TG_OPS_ELEMENTWISE_REMAINDER_H
 #define TG_OPS_ELEMENTWISE_REMAINDER_H

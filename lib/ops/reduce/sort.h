@@ -51,12 +51,12 @@ static inline int64_t sort_capacity(int64_t n, int64_t k)
     return (n - 1) / 2 - SORT_BLOCK <= k ? n : 2 * k + 2 * SORT_BLOCK;
 }
 
-/* Sorts a few entries. */
-static inline void insertion_sort(sort_entry *entries, int64_t n)
+/* Sorts the first k of a few entries. */
+static inline void insertion_sort(sort_entry *entries, int64_t n, int64_t k)
 {
     for (int64_t i = 1; i < n; i++) {
         const sort_entry entry = entries[i];
-        int64_t at = i;
+        int64_t at = i < k ? i : k;
         for (; at > 0 && entry.key < entries[at - 1].key; at--) {
             entries[at] = entries[at - 1];
         }
@@ -64,13 +64,13 @@ static inline void insertion_sort(sort_entry *entries, int64_t n)
     }
 }
 
-/* Sorts n entries of *a. On return *a and *b may be exchanged. */
-static inline void sort_entries(sort_entry **a, sort_entry **b, int64_t n)
+/* Sorts the first k of n entries of *a. On return *a and *b may be exchanged. */
+static inline void sort_entries(sort_entry **a, sort_entry **b, int64_t n, int64_t k)
 {
     uint32_t counts[SORT_KEY_BYTES][256];
     sort_entry *restrict from = *a, *restrict to = *b;
     if (n <= SORT_SHORT) {
-        insertion_sort(from, n);
+        insertion_sort(from, n, k);
         return;
     }
     memset(counts, 0, sizeof counts);
@@ -131,7 +131,7 @@ static inline const sort_entry *sort_line(const real *x, int64_t n, int64_t k, s
     for (int64_t i = 0; i < read; i++) {
         a[i] = (sort_entry){key_of(x[i], order), (int32_t)i};
     }
-    sort_entries(&a, &b, read);
+    sort_entries(&a, &b, read, k);
     while (read < n) {
         const sort_key bound = a[k - 1].key;
         const int64_t next = read < n / 2 ? 2 * read : n;
@@ -144,7 +144,7 @@ static inline const sort_entry *sort_line(const real *x, int64_t n, int64_t k, s
             }
         }
         if (count > k) {
-            sort_entries(&a, &b, count);
+            sort_entries(&a, &b, count, k);
         }
     }
     return a;
