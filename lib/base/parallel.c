@@ -4,13 +4,13 @@
  * runs the first range, and worker i range i. If a worker has not begun when the caller is done, the caller runs its
  * range, too: so no loop waits for a worker that sleeps, or whose processor has other work. The pool serves one loop at
  * a time: a second caller, or a loop inside a loop, runs its whole range itself instead of waiting. Workers are started
- * when a loop first needs them. If a worker cannot be started, the ranges become larger: a loop cannot fail. A loop wakes
- * the workers that have a range, and no others.
+ * when a loop first needs them. If a worker cannot be started, the ranges become larger: a loop cannot fail. A loop
+ * wakes the workers that have a range, and no others.
  *
- * Between loops a worker spins for a short time, because the next loop of a training step or of a token usually follows
- * within microseconds, and then sleeps. It does not yield: on a processor with other work, Linux lets a thread that has
- * yielded wait for milliseconds. With more threads than processors nobody spins, because a thread that has work may need
- * the processor. After a fork the child has no workers; it starts its own at its first loop.
+ * Between loops a worker spins for a short time, because the next loop of a training step or of a token usually
+ * follows within microseconds, and then sleeps. It does not yield: on a processor with other work, Linux lets a thread
+ * that has yielded wait for milliseconds. With more threads than processors nobody spins, because a thread that has work
+ * may need the processor. After a fork the child has no workers; it starts its own at its first loop.
  */
 #include "base/parallel.h"
 

@@ -131,8 +131,8 @@ static void note_and_wait(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Ranges of one thread run in the caller; with several threads the caller runs one of them, and others the rest, if they
- * begin before the caller is done. */
+/* Ranges of one thread run in the caller; with several threads the caller runs one of them, and others the rest, if
+ * they begin before the caller is done. */
 static void test_threads_share_a_loop(void **state)
 {
     (void)state;
