@@ -27,7 +27,8 @@ typedef struct gemm_ahead {
     int64_t share; /* the lines of the cache to fetch for each GEMM_FETCH terms of a tile */
 } gemm_ahead;
 
-#define GEMM_FETCH 48
+#define GEMM_FETCH 96
+#define GEMM_LARGE 32768 /* values of B */
 
 /* The factors of a tile: the values of A are a_row apart from one row to the next, a_tile from one whole tile to the
  * next, and a_step from one term to the next; the vectors of B are b_step apart. */

@@ -268,10 +268,14 @@ static void find_columns(const tg_gemm *g, gemm_factors *f, const real *b, int64
     const int64_t next = least(GEMM_COLUMNS, g->n - column - columns);
     f->b = b + column * b_column + first * b_step;
     f->b_step = GEMM_COLUMNS;
-    f->ahead = (gemm_ahead){.row = (const char *)(f->b + columns * b_column), .distance = g->ldb * size};
-    f->ahead.rows = g->b_layout == TG_TRANSPOSED ? next : next > 0 ? f->terms : 0;
-    f->ahead.bytes = (g->b_layout == TG_TRANSPOSED ? f->terms : next) * size;
-    f->ahead.share = 1 + f->ahead.rows * f->ahead.bytes / 64 * GEMM_FETCH * GEMM_ROWS / (rows * f->terms);
+    f->ahead.rows = 0;
+    if (next > 0 && g->n * f->terms >= GEMM_LARGE) { /* a small B is in the cache */
+        const bool by_columns = g->b_layout == TG_TRANSPOSED;
+        f->ahead = (gemm_ahead){.row = (const char *)(f->b + columns * b_column), .distance = g->ldb * size};
+        f->ahead.rows = by_columns ? next : f->terms;
+        f->ahead.bytes = (by_columns ? f->terms : next) * size;
+        f->ahead.share = 1 + f->ahead.rows * f->ahead.bytes / 64 * GEMM_FETCH * GEMM_ROWS / (rows * f->terms);
+    }
     if (g->b_layout == TG_TRANSPOSED || columns < GEMM_COLUMNS || rows > 2 * GEMM_ROWS) {
         if (columns < GEMM_COLUMNS) {
             memset(panel, 0, (size_t)(f->terms * GEMM_COLUMNS) * sizeof *panel);
