@@ -9,8 +9,8 @@
  *
  * Between loops a worker spins for a short time, because the next loop of a training step or of a token usually
  * follows within microseconds, and then sleeps. It does not yield: on a processor with other work, Linux lets a thread
- * that has yielded wait for milliseconds. With more threads than processors nobody spins, because a thread that has work
- * may need the processor. After a fork the child has no workers; it starts its own at its first loop.
+ * that has yielded wait for milliseconds. With more threads than processors nobody spins, because a thread that has
+ * work may need the processor. After a fork the child has no workers; it starts its own at its first loop.
  */
 #include "base/parallel.h"
 

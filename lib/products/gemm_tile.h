@@ -19,14 +19,6 @@
 #define GEMM_VECTORS (VECTOR_BYTES == 64 ? 2 : 3)
 #define GEMM_COLUMNS (GEMM_VECTORS * VECTOR_LANES)
 
-/* The memory that the next panel will be copied from: rows of `bytes` bytes, of which the first has been fetched up to
- * `byte`. */
-typedef struct gemm_ahead {
-    const char *row;
-    int64_t rows, bytes, distance, byte;
-    int64_t share; /* the lines of the cache to fetch for each GEMM_FETCH terms of a tile */
-} gemm_ahead;
-
 #define GEMM_FETCH 96
 #define GEMM_LARGE 32768 /* values of B */
 
@@ -36,7 +28,7 @@ typedef struct gemm_factors {
     const real *a, *b;
     int64_t a_row, a_tile, a_step, b_step, terms;
     bool exact; /* never where the instructions have fused multiply-adds */
-    gemm_ahead ahead;
+    tg_gemm_ahead ahead;
 } gemm_factors;
 
 /* ---- squares ---- */

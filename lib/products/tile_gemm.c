@@ -107,7 +107,7 @@ static inline __attribute__((always_inline)) vector multiply_add(bool exact, rea
 }
 
 /* Fetches some of the lines that the next panel will be copied from. */
-static inline void fetch_share(gemm_ahead *ahead)
+static inline void fetch_share(tg_gemm_ahead *ahead)
 {
     for (int64_t line = 0; line < ahead->share && ahead->rows > 0; line++) {
         __builtin_prefetch(ahead->row + ahead->byte, 0, 2);
@@ -271,7 +271,7 @@ static void find_columns(const tg_gemm *g, gemm_factors *f, const real *b, int64
     f->ahead.rows = 0;
     if (next > 0 && g->n * f->terms >= GEMM_LARGE) { /* a small B is in the cache */
         const bool by_columns = g->b_layout == TG_TRANSPOSED;
-        f->ahead = (gemm_ahead){.row = (const char *)(f->b + columns * b_column), .distance = g->ldb * size};
+        f->ahead = (tg_gemm_ahead){.row = (const char *)(f->b + columns * b_column), .distance = g->ldb * size};
         f->ahead.rows = by_columns ? next : f->terms;
         f->ahead.bytes = (by_columns ? f->terms : next) * size;
         f->ahead.share = 1 + f->ahead.rows * f->ahead.bytes / 64 * GEMM_FETCH * GEMM_ROWS / (rows * f->terms);
