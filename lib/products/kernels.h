@@ -14,8 +14,8 @@ tg_gemm_kernel TG_EACH_LEVEL(avx512, tg_row_gemm_f32), TG_EACH_LEVEL(avx512, tg_
 tg_gemm_kernel TG_EACH_LEVEL(avx512, tg_small_gemm_f32), TG_EACH_LEVEL(avx512, tg_small_gemm_f64);
 tg_gemm_kernel TG_EACH_LEVEL(avx512, tg_row_of_bf16_f32); /* with the transpose of B in bf16 */
 
-/* Of the built-in loops: the memory that the next panel will be copied from: rows of `bytes` bytes, of which the first has been fetched up to
- * `byte`. */
+/* The memory that the built-in loops will copy the next panel from: rows of `bytes` bytes, of which the first has been
+ * fetched up to `byte`. */
 typedef struct tg_gemm_ahead {
     const char *row;
     int64_t rows, bytes, distance, byte;
