@@ -204,8 +204,8 @@ static void report(const run *r, const guarded *b, const char *verb, int64_t byt
              (long long)value, b->what, number, (long long)((int64_t)b->bytes / unit));
 }
 
-/* Returns whether all bytes have a value: the first one has it, and each other one that of its neighbor. Without this
- * the loops over bytes below would be a fifth of a check. */
+/* Returns whether all bytes have a value: the first one has it, and each other one that of its neighbor. The loops over
+ * bytes below only find the place of a mistake; as the test itself they would take a fifth of a check. */
 static bool are_all(const char *bytes, size_t count, unsigned char value)
 {
     return count == 0 || ((unsigned char)*bytes == value && memcmp(bytes, bytes + 1, count - 1) == 0);

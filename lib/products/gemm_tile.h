@@ -19,8 +19,10 @@
 #define GEMM_VECTORS (VECTOR_BYTES == 64 ? 2 : 3)
 #define GEMM_COLUMNS (GEMM_VECTORS * VECTOR_LANES)
 
+/* The terms of a tile between two fetches of what the next panel is copied from, and the values from which on a B is
+ * fetched at all. */
 #define GEMM_FETCH 96
-#define GEMM_LARGE 32768 /* values of B */
+#define GEMM_LARGE 32768
 
 /* The factors of a tile: the values of A are a_row apart from one row to the next, a_tile from one whole tile to the
  * next, and a_step from one term to the next; the vectors of B are b_step apart. */

@@ -35,19 +35,8 @@ struct tg_subwords {
     int64_t sample; /* the bits of a double */
 };
 
-static const char mark[] = "tg_subwords_config_default";
-
-tg_subwords_config tg_subwords_config_default(void)
-{
-    return (tg_subwords_config){.mark = mark,
-                                .shortest = 3,
-                                .longest = 6,
-                                .buckets = 2000000,
-                                .window = 5,
-                                .epochs = 5,
-                                .min_count = 5,
-                                .negatives = 5};
-}
+TG_CONFIG(tg_subwords_config, tg_subwords_config_default, mark, .mark = mark, .shortest = 3, .longest = 6,
+          .buckets = 2000000, .window = 5, .epochs = 5, .min_count = 5, .negatives = 5);
 
 /* Returns what is wrong with the lengths of the n-grams and the number of buckets beside so many words, or NULL. */
 static const char *problem_of(const int32_t *numbers, int64_t vocabulary)
