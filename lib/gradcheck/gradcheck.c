@@ -158,12 +158,13 @@ static bool prepare(tg_check *c)
         }
         tg_variable *v = &c->variables[k];
         any |= v->checked;
-        v->before = tg_check_numbers(3, v->count);
+        v->before = tg_check_numbers(4, v->count);
         if (!v->before) {
             return tg_check_out_of_memory(c);
         }
         v->again = v->before + v->count;
         v->direction = v->again + v->count;
+        v->raw = v->direction + v->count;
         c->values[k] = tg_values(c->moved[k]);
     }
     if (!any) {

@@ -24,9 +24,10 @@ typedef struct tg_variable {
     int64_t count;
     tg_shape shape;
     double *jacobian;  /* v^T J, of shape (rows, count) */
-    double *before;    /* the gradient before a backward, of shape (count); the block of the next two, too */
+    double *before;    /* the gradient before a backward, of shape (count); the block of the next three, too */
     double *again;     /* the gradient after it, of shape (count) */
     double *direction; /* fast mode: d, of shape (count) */
+    double *raw;       /* memory for all values of the moved tensor, in its dtype */
     /* slow mode, of shape (count, rows), because they are found value by value: the differences, and what the entries
      * are (tg_gradcheck_verdict) */
     double *numeric;
@@ -109,6 +110,10 @@ bool tg_check_make_jacobians(tg_check *c);
 /* Writes x[index]. Returns the value that it has in x's dtype. Writes nothing if the function has resized x, or trains
  * it with deferred steps: then the check has failed. */
 double tg_check_put(tg_tensor *x, int64_t index, double value);
+
+/* Reads all values of moved input k into `before`; writes all of them, which become what they are in its dtype. */
+void tg_check_read(const tg_check *c, int k);
+void tg_check_write(const tg_check *c, int k, double *values);
 
 /* Writes the verdict of the report, and, if `input` is not -1, the line of that input behind a "; ". */
 void tg_check_describe_inputs(const tg_check *c, int input, char *line, size_t size);

@@ -135,7 +135,7 @@ bool tg_check_copy_input(tg_check *c, int k)
 
 bool tg_check_without_gradient(const tg_check *c, int k, int64_t index)
 {
-    if (c->variables[k].shape.rank < 1) {
+    if (c->variables[k].shape.rank < 1 || (c->config.row_count == 0 && !tg_has_frozen_rows(c->inputs[k]))) {
         return false;
     }
     int64_t width = c->variables[k].count / c->variables[k].shape.size[0];

@@ -22,7 +22,10 @@ static void move(const tg_check *c, double h)
     for (int k = 0; k < c->input_count; k++) {
         const tg_variable *v = &c->variables[k];
         for (int64_t j = 0; v->checked && j < v->count; j++) {
-            tg_check_put(c->moved[k], j, v->before[j] + h * v->direction[j]);
+            v->again[j] = v->before[j] + h * v->direction[j];
+        }
+        if (v->checked) {
+            tg_check_write(c, k, v->again);
         }
     }
 }
@@ -33,8 +36,10 @@ static double draw(const tg_check *c, tg_rng *rng, int64_t row)
     double slope = 0;
     for (int k = 0; k < c->input_count; k++) {
         const tg_variable *v = &c->variables[k];
+        if (v->checked) {
+            tg_check_read(c, k);
+        }
         for (int64_t j = 0; v->checked && j < v->count; j++) {
-            v->before[j] = tg_tensor_value_at(c->moved[k], j);
             v->direction[j] = tg_check_without_gradient(c, k, j) ? 0 : tg_check_draw(rng, true);
             slope += v->jacobian[row * v->count + j] * v->direction[j];
         }

@@ -94,7 +94,7 @@ static const kernels few = {.f32 = {TG_EACH_LEVEL(avx2, tg_few_rows_gemm_f32)},
 static const kernels blas = {.f32 = {tg_blas_gemm_f32}, .f64 = {tg_blas_gemm_f64}};
 
 /* The multiplications that are worth the wake-up of a thread. */
-#define GRAIN (64 * 64 * 64)
+#define GRAIN (96 * 64 * 64)
 
 typedef struct choice {
     condition *fits;
