@@ -2,15 +2,15 @@
  *
  * A loop is cut into as many ranges as there are threads (fewer if a range would be smaller than the grain). The caller
  * runs the first range, and worker i range i. If a worker has not begun when the caller is done, the caller runs its
- * range, too: so no loop waits for a worker that sleeps, or whose processor has other work. The pool serves one loop at
- * a time: a second caller, or a loop inside a loop, runs its whole range itself instead of waiting. Workers are started
- * when a loop first needs them. If a worker cannot be started, the ranges become larger: a loop cannot fail. A loop
- * wakes the workers that have a range, and no others.
+ * range, too: so no loop waits for a worker that sleeps, or whose processor has other work. No more threads run than
+ * the process has processors, and fewer if one cannot be started. The ranges of the others are run by whoever is done:
+ * so a loop cannot fail, and threads do not compete for a processor. The pool serves one loop at a time: a second
+ * caller, or a loop inside a loop, runs its whole range itself instead of waiting. Workers are started when a loop
+ * first needs them. A loop wakes the workers that have a range, and no others.
  *
  * Between loops a worker spins for a short time, because the next loop of a training step or of a token usually
  * follows within microseconds, and then sleeps. It does not yield: on a processor with other work, Linux lets a thread
- * that has yielded wait for milliseconds. With more threads than processors nobody spins, because a thread that has
- * work may need the processor. After a fork the child has no workers; it starts its own at its first loop.
+ * that has yielded wait for milliseconds. After a fork the child has no workers; it starts its own at its first loop.
  */
 #include "base/parallel.h"
 
@@ -34,9 +34,9 @@
 #define PAUSE() sched_yield()
 #endif
 
-/* Each worker has cache lines of its own. */
+/* Each worker has cache lines of its own. Those of numbers without a worker have ranges, too. */
 typedef struct worker {
-    _Alignas(128) atomic_bool has_range; /* until a thread takes the range of this worker */
+    _Alignas(128) atomic_bool has_range; /* until a thread takes the range of this number */
     pthread_cond_t wake;
 } worker;
 
@@ -46,33 +46,34 @@ _Thread_local int tg_thread_mode;
 
 static struct {
     atomic_int threads; /* the number of threads to use; 0 until the first call */
-    atomic_int spins;   /* how often a thread that waits looks before it gives up its processor */
-    int started;        /* the workers that run: workers[1] to workers[started] */
+    atomic_int most;    /* the workers that may run, in all */
+    int started;        /* those that do: workers[1] to workers[started] */
     atomic_flag busy;
     pthread_mutex_t mutex;
-    atomic_int finished; /* workers that have finished this loop */
+    atomic_int finished; /* the ranges of this loop that workers have finished */
     loop_body *body;
     void *context;
     int64_t count;
     int ranges;
-    int mode; /* of the thread that called */
+    int helpers; /* the workers that have a range of their own: 1 to `helpers` */
+    int mode;    /* of the thread that called */
 } pool = {.busy = ATOMIC_FLAG_INIT, .mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static void set_threads(int threads)
+/* Sets the number of threads; 0: that of the processors. Returns it. */
+static int set_threads(int threads)
 {
-    atomic_store_explicit(&pool.spins, threads > tg_system_processors() ? 0 : SPINS, memory_order_relaxed);
+    const int processors = tg_system_processors();
+    const int most = processors < MAX_THREADS ? processors : MAX_THREADS;
+    threads = threads ? threads : most;
+    atomic_store_explicit(&pool.most, most - 1, memory_order_relaxed);
     atomic_store_explicit(&pool.threads, threads, memory_order_relaxed);
+    return threads;
 }
 
 int tg_threads(void)
 {
-    int threads = atomic_load_explicit(&pool.threads, memory_order_relaxed);
-    if (threads == 0) {
-        threads = tg_system_processors();
-        threads = threads < MAX_THREADS ? threads : MAX_THREADS;
-        set_threads(threads);
-    }
-    return threads;
+    const int threads = atomic_load_explicit(&pool.threads, memory_order_relaxed);
+    return threads ? threads : set_threads(0);
 }
 
 bool tg_set_threads(int threads, tg_error *error)
@@ -99,10 +100,23 @@ static bool take_range(worker *of)
            atomic_exchange_explicit(&of->has_range, false, memory_order_acquire);
 }
 
+/* Runs the ranges from `last` down to `first` that have not begun, and returns their number. */
+static int run_others(int first, int last)
+{
+    int count = 0;
+    for (int range = last; range >= first; range--) {
+        if (take_range(&workers[range])) {
+            run_range(range);
+            count++;
+        }
+    }
+    return count;
+}
+
 /* Waits for a range, and takes it. */
 static void next_range(worker *self)
 {
-    for (int spin = atomic_load_explicit(&pool.spins, memory_order_relaxed); spin > 0; spin--) {
+    for (int spin = SPINS; spin > 0; spin--) {
         if (take_range(self)) {
             return;
         }
@@ -122,7 +136,8 @@ static void *work(void *argument)
         next_range(self);
         tg_thread_mode = pool.mode;
         run_range((int)(self - workers));
-        atomic_fetch_add_explicit(&pool.finished, 1, memory_order_release);
+        const int others = run_others(pool.helpers + 1, pool.ranges - 1);
+        atomic_fetch_add_explicit(&pool.finished, 1 + others, memory_order_release);
     }
     return NULL;
 }
@@ -172,18 +187,21 @@ void tg_parallel_for(int64_t count, int64_t grain, loop_body *body, void *contex
         }
         return;
     }
-    if (pool.started < ranges - 1) {
-        start_workers((int)ranges - 1);
+    const int most = atomic_load_explicit(&pool.most, memory_order_relaxed);
+    int helpers = ranges - 1 < most ? (int)ranges - 1 : most;
+    if (pool.started < helpers) {
+        start_workers(helpers);
+        helpers = pool.started < helpers ? pool.started : helpers;
     }
-    int helpers = ranges > pool.started + 1 ? pool.started : (int)ranges - 1;
     pthread_mutex_lock(&pool.mutex);
     pool.body = body;
     pool.context = context;
     pool.count = count;
-    pool.ranges = helpers + 1;
+    pool.ranges = (int)ranges;
+    pool.helpers = helpers;
     pool.mode = tg_thread_mode;
     atomic_store(&pool.finished, 0);
-    for (int i = 1; i <= helpers; i++) {
+    for (int i = 1; i < ranges; i++) {
         atomic_store_explicit(&workers[i].has_range, true, memory_order_release);
     }
     pthread_mutex_unlock(&pool.mutex);
@@ -191,14 +209,8 @@ void tg_parallel_for(int64_t count, int64_t grain, loop_body *body, void *contex
         pthread_cond_signal(&workers[i].wake);
     }
     run_range(0);
-    int others = helpers;
-    for (int i = helpers; i > 0; i--) {
-        if (take_range(&workers[i])) {
-            run_range(i);
-            others--;
-        }
-    }
-    int spins = atomic_load_explicit(&pool.spins, memory_order_relaxed);
+    const int others = (int)ranges - 1 - run_others(1, (int)ranges - 1);
+    int spins = SPINS;
     while (atomic_load_explicit(&pool.finished, memory_order_acquire) < others) {
         if (spins-- > 0) {
             PAUSE();

@@ -40,8 +40,10 @@ void tg_check_read(const tg_check *c, int k)
 {
     const tg_tensor *x = c->moved[k];
     const tg_variable *v = &c->variables[k];
-    tg_copy_to_contiguous(x, v->raw);
-    tg_convert(v->before, TG_F64, v->raw, tg_dtype_of(x), v->count);
+    if (tg_has_values(x) && x->count == v->count) {
+        tg_copy_to_contiguous(x, v->raw);
+        tg_convert(v->before, TG_F64, v->raw, tg_dtype_of(x), v->count);
+    }
 }
 
 void tg_check_write(const tg_check *c, int k, double *values)

@@ -91,8 +91,12 @@ int64_t tg_system_pid(void); /* its number */
 void tg_system_host(char *name, size_t size);
 
 /* Returns the number of processors that the process may run on, or, if that is unknown, of those that are online; at
- * least 1. */
+ * least 1. Under Linux at most those whose time its control group may use. */
 int tg_system_processors(void);
+
+/* Linux: returns that limit, rounded up, for a file like /proc/self/cgroup and a folder like /sys/fs/cgroup; INT_MAX if
+ * there is none. */
+int tg_system_processor_limit(const char *groups, const char *root);
 
 /* After each fork the child calls `forget`. */
 void tg_system_after_fork(void (*forget)(void));

@@ -1,6 +1,8 @@
 /* tg_parallel_for: every index occurs exactly once; the size and the number of ranges are within their limits. */
 #include "support.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,9 +14,33 @@
 #include <unistd.h>
 
 #include "base/parallel.h"
+#include "system/system.h"
 #include "tasks.h"
 
 #define MOST_RANGES 256
+
+/* ---- the machine: the linker puts these before the functions of the system ---- */
+
+#if defined TG_WRAPPED
+
+static int processors = 300, threads_left = INT_MAX; /* that can be started */
+
+int __wrap_tg_system_processors(void);
+int __wrap_tg_system_processors(void)
+{
+    return processors;
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument),
+    __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+    return threads_left-- < 1 ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
+}
+
+#endif
+
+/* ---- loops ---- */
 
 /* What a loop did. */
 typedef struct trace {
@@ -121,12 +147,18 @@ static void test_every_index_once(void **state)
     }
 }
 
-/* Waits until as many ranges have begun as there are threads. */
+/* The threads that run at a time. */
+static int running(void)
+{
+    return tg_threads() < tg_system_processors() ? tg_threads() : tg_system_processors();
+}
+
+/* Waits until as many ranges have begun as threads run. */
 static void note_and_wait(void *context, int64_t begin, int64_t end)
 {
     trace *t = context;
     note(t, begin, end);
-    while (t->ranges < tg_threads()) {
+    while (t->ranges < running()) {
         sched_yield();
     }
 }
@@ -145,7 +177,7 @@ static void test_threads_share_a_loop(void **state)
     t = run_body(note_and_wait, 1000, 1);
     assert_int_equal(t->ranges, 3);
     int own = 0;
-    for (int r = 0; r < 3; r++) {
+    for (int r = 0; r < running(); r++) {
         own += pthread_equal(t->thread[r], pthread_self()) != 0;
         for (int other = 0; other < r; other++) {
             assert_false(pthread_equal(t->thread[r], t->thread[other]));
@@ -189,7 +221,7 @@ static void test_late_workers(void **state)
         }
     }
     free_trace(t);
-    while (held < 2) {
+    while (held < running() - 1) {
         sched_yield();
     }
     alarm(30); /* the loop would never end */
@@ -275,7 +307,7 @@ static void test_nested_loops(void **state)
 }
 
 /* Many loops, one after the other, some so close that the workers still spin, and some after they sleep. In
- * every second loop each of them has a range. More threads than processors do not spin. */
+ * every second loop each of them has a range. */
 static void test_many_loops(void **state)
 {
     (void)state;
@@ -310,6 +342,95 @@ static void test_workers_without_a_range_sleep(void **state)
     tasks after = tasks_sleeping(), woken = after;
     tasks_keep(&woken, &before, &after, true);
     assert_true(woken.count <= 1);
+}
+
+#endif
+
+#if defined TG_WRAPPED
+
+static pthread_t caller;
+
+/* In the caller, waits until all ranges have begun. */
+static void note_and_wait_for_all(void *context, int64_t begin, int64_t end)
+{
+    trace *t = context;
+    note(t, begin, end);
+    while (pthread_equal(caller, pthread_self()) && t->ranges < tg_threads()) {
+        sched_yield();
+    }
+}
+
+/* With more threads than processors a loop has as many ranges as threads, but no more of these run than processors. A
+ * worker takes the ranges that are left. */
+static void test_more_threads_than_processors(void **state)
+{
+    (void)state;
+    const struct timespec until_workers_sleep = {.tv_nsec = 100000000};
+    nanosleep(&until_workers_sleep, NULL); /* one that spins would take a range */
+    processors = 2;
+    set_threads(5);
+    caller = pthread_self();
+    for (int i = 0; i < 200; i++) {
+        trace *t = run_body(i % 2 ? note : note_and_wait_for_all, 1000, 1);
+        assert_int_equal(t->ranges, 5);
+        for (int r = 0; r < 5; r++) {
+            for (int other = 0; other < r; other++) {
+                assert_true(pthread_equal(t->thread[r], caller) || pthread_equal(t->thread[other], caller) ||
+                            pthread_equal(t->thread[r], t->thread[other]));
+            }
+        }
+        free_trace(t);
+    }
+    nanosleep(&until_workers_sleep, NULL);
+    processors = 1;
+    set_threads(3);
+    trace *t = run(1000, 1);
+    assert_int_equal(t->ranges, 3);
+    for (int r = 0; r < 3; r++) {
+        assert_true(pthread_equal(t->thread[r], caller));
+    }
+    free_trace(t);
+    processors = 300;
+    set_threads(3);
+    free_trace(run_body(note_and_wait, 1000, 1));
+}
+
+/* The first call finds more processors than the library has threads for. */
+static void test_default_number(void **state)
+{
+    (void)state;
+    assert_int_equal(tg_threads(), 256);
+}
+
+/* If no thread starts, the caller runs all ranges, and if one does, both. The next loop tries again. */
+static void test_threads_that_cannot_start(void **state)
+{
+    (void)state;
+    if (getenv("TG_EMULATED")) {
+        skip(); /* QEMU cannot run the child of a program with threads */
+    }
+    set_threads(4);
+    pid_t child = fork(); /* it has no workers yet */
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(30);
+        caller = pthread_self();
+        threads_left = 0;
+        trace *t = run(1000, 1);
+        bool is_good = t->ranges == 4;
+        for (int r = 0; r < 4; r++) {
+            is_good = is_good && pthread_equal(t->thread[r], pthread_self());
+        }
+        free_trace(t);
+        threads_left = 1;
+        free_trace(run_body(note_and_wait_for_all, 1000, 1));
+        threads_left = 2;
+        free_trace(run_body(note_and_wait, 1000, 1));
+        _exit(is_good ? 0 : 1);
+    }
+    int status = -1;
+    assert_true(waitpid(child, &status, 0) == child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 #endif
@@ -402,12 +523,25 @@ static void test_numbers_of_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_index_once),   cmocka_unit_test(test_threads_share_a_loop),
-        cmocka_unit_test(test_odd_arguments),      cmocka_unit_test(test_nested_loops),
-        cmocka_unit_test(test_many_loops),         cmocka_unit_test(test_several_callers),
+#if defined TG_WRAPPED
+        cmocka_unit_test(test_default_number),
+#endif
+        cmocka_unit_test(test_every_index_once),
+        cmocka_unit_test(test_threads_share_a_loop),
+        cmocka_unit_test(test_odd_arguments),
+        cmocka_unit_test(test_nested_loops),
+        cmocka_unit_test(test_many_loops),
+        cmocka_unit_test(test_several_callers),
 #ifndef __SANITIZE_THREAD__
-        cmocka_unit_test(test_late_workers),       cmocka_unit_test(test_workers_without_a_range_sleep),
+        cmocka_unit_test(test_late_workers),
+        cmocka_unit_test(test_workers_without_a_range_sleep),
         cmocka_unit_test(test_after_a_fork),
+#endif
+#if defined TG_WRAPPED
+        cmocka_unit_test(test_more_threads_than_processors),
+#ifndef __SANITIZE_THREAD__
+        cmocka_unit_test(test_threads_that_cannot_start),
+#endif
 #endif
         cmocka_unit_test(test_numbers_of_threads),
     };

@@ -3,8 +3,12 @@
 #include "support.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
+#if defined __linux__
+#include <unistd.h>
+#endif
 
 #include "base/file.h"
 #include "system/system.h"
@@ -201,6 +205,66 @@ static void test_process(void **state)
     assert_true(tg_system_processors() >= 1);
 }
 
+#if defined __linux__
+
+#define GROUPS "test_system_groups"
+
+/* The limit of a process in the groups that a list names. */
+static int limit_of(const char *list)
+{
+    write_file(GROUPS "/list", list);
+    return tg_system_processor_limit(GROUPS "/list", GROUPS);
+}
+
+static void test_limits_of_control_groups(void **state)
+{
+    (void)state;
+    static const char *const folders[] = {GROUPS,        GROUPS "/a",     GROUPS "/a/b",
+                                          GROUPS "/cpu", GROUPS "/cpu/c", GROUPS "/cpu/c/d"};
+    static const char *const made[][2] = {
+        {GROUPS "/a/cpu.max", "150000 100000\n"},         {GROUPS "/a/b/cpu.max", "max 100000\n"},
+        {GROUPS "/cpu/cpu.cfs_quota_us", "-1\n"},         {GROUPS "/cpu/cpu.cfs_period_us", "100000\n"},
+        {GROUPS "/cpu/c/cpu.cfs_quota_us", "300000\n"},   {GROUPS "/cpu/c/cpu.cfs_period_us", "100000\n"},
+        {GROUPS "/cpu/c/d/cpu.cfs_quota_us", "400001\n"}, {GROUPS "/cpu/c/d/cpu.cfs_period_us", "100000\n"},
+    };
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        assert_true(tg_system_make_folder(folders[i]) || errno == EEXIST);
+    }
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        write_file(made[i][0], made[i][1]);
+    }
+    assert_int_equal(limit_of("0::/\n"), INT_MAX);
+    assert_int_equal(limit_of("0::/a\n"), 2); /* rounded up */
+    assert_int_equal(limit_of("0::/a/b\n"), 2);
+    assert_int_equal(limit_of("0::/not/there\n"), INT_MAX);
+    assert_int_equal(limit_of("4:cpu,cpuacct:/c\n"), 3);
+    assert_int_equal(limit_of("4:cpuacct,cpu:/c/d"), 3);
+    assert_int_equal(limit_of("7:memory:/c\n4:cpu:/\n"), INT_MAX);
+    assert_int_equal(limit_of("4:cpuset:/c\n"), INT_MAX);
+    assert_int_equal(limit_of("4:cpu:/c/d\n0::/a\n"), 2);
+    assert_int_equal(limit_of("0::/a\n4:cpu:/c\n"), 2);
+    write_file(GROUPS "/cpu.max", "100000 100000\n"); /* of a container, whose list has names of the host */
+    assert_int_equal(limit_of("0::/not/there\n"), 1);
+    static const char *const bad[] = {"", "0 0", "5 0", "-5 100", "x", "99999999999999999999 1", "1000000000000 1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_file(GROUPS "/cpu.max", bad[i]);
+        assert_int_equal(limit_of("0::/\n"), INT_MAX);
+    }
+    assert_int_equal(limit_of(""), INT_MAX);
+    assert_int_equal(limit_of("a\n0:\n:::\n1:cpu\n"), INT_MAX);
+    assert_int_equal(tg_system_processor_limit(GROUPS "/none", GROUPS), INT_MAX);
+    tg_system_remove(GROUPS "/list");
+    tg_system_remove(GROUPS "/cpu.max");
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        assert_true(tg_system_remove(made[i][0]));
+    }
+    for (size_t i = sizeof folders / sizeof *folders; i-- > 0;) {
+        assert_int_equal(rmdir(folders[i]), 0);
+    }
+}
+
+#endif
+
 static void add(void *context, int64_t begin, int64_t end)
 {
     _Atomic int64_t *sum = context;
@@ -232,6 +296,9 @@ int main(void)
         cmocka_unit_test_setup(test_locks, set_up),
         cmocka_unit_test_setup(test_checkpoints, set_up),
         cmocka_unit_test_setup(test_process, set_up),
+#if defined __linux__
+        cmocka_unit_test(test_limits_of_control_groups),
+#endif
         cmocka_unit_test_setup(test_threads, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
