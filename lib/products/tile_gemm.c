@@ -199,6 +199,10 @@ static inline int64_t multiply_rows(int64_t rows, gemm_factors *f, bool add, rea
         multiply_tile(GEMM_ROWS, f, add, c, ldc);
         return GEMM_ROWS;
     }
+    if (GEMM_ROWS > 8 && rows >= 8) {
+        multiply_tile(8, f, add, c, ldc);
+        return 8;
+    }
     if (rows >= 4) {
         multiply_tile(4, f, add, c, ldc);
         return 4;
@@ -269,7 +273,8 @@ static void find_columns(const tg_gemm *g, gemm_factors *f, const real *b, int64
     f->b = b + column * b_column + first * b_step;
     f->b_step = GEMM_COLUMNS;
     f->ahead.rows = 0;
-    if (next > 0 && g->n * f->terms >= GEMM_LARGE) { /* a small B is in the cache */
+    /* A small B is in the cache, and fewer rows than a tile take too little time for what would be fetched. */
+    if (next > 0 && rows >= GEMM_ROWS && g->n * f->terms >= GEMM_LARGE) {
         const bool by_columns = g->b_layout == TG_TRANSPOSED;
         f->ahead = (tg_gemm_ahead){.row = (const char *)(f->b + columns * b_column), .distance = g->ldb * size};
         f->ahead.rows = by_columns ? next : f->terms;
