@@ -24,7 +24,7 @@ void tg_system_will_read(int file, size_t length, uint64_t offset)
 /* Reads numbers from a file, and returns how many it has read. */
 static int read_numbers(const char *folder, const char *name, long long *first, long long *second)
 {
-    char path[2 * PATH_MAX];
+    char path[3 * PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "re");
     const int count = file ? fscanf(file, "%lld %lld", first, second) : 0;
@@ -52,10 +52,10 @@ int tg_system_processor_limit(const char *groups, const char *root)
     int least = INT_MAX;
     FILE *file = fopen(groups, "re");
     while (file && fgets(line, sizeof line, file)) { /* "0::/a/b", or "4:cpu,cpuacct:/a/b" */
-        char list[64] = "", path[PATH_MAX] = "", folder[sizeof path + 64];
+        char list[256] = ",", path[PATH_MAX] = "", folder[2 * PATH_MAX];
         const bool is_2 = sscanf(line, "0::%4095[^\n]", path) == 1;
-        if (!is_2 && (sscanf(line, "%*d:%62[^:]:%4095[^\n]", list + 1, path) != 2 ||
-                      !strstr(strcat(memcpy(list, ",", 1), ","), ",cpu,"))) {
+        if (!is_2 &&
+            (sscanf(line, "%*d:%253[^:]:%4095[^\n]", list + 1, path) != 2 || !strstr(strcat(list, ","), ",cpu,"))) {
             continue;
         }
         for (char *end = path + strlen(path); end; end = strrchr(path, '/')) { /* a limit holds for the groups below */

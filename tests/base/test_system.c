@@ -250,6 +250,13 @@ static void test_limits_of_control_groups(void **state)
         write_file(GROUPS "/cpu.max", bad[i]);
         assert_int_equal(limit_of("0::/\n"), INT_MAX);
     }
+    char line[6000];
+    for (size_t length = 0; length < 600; length++) { /* of a name in the list, and of a path */
+        snprintf(line, sizeof line, "1:cpu,%*s:/c\n", (int)length, "x");
+        assert_in_set(limit_of(line), ((const uintmax_t[]){3, INT_MAX}), 2);
+        snprintf(line, sizeof line, "0::/%*s/a\n", (int)length * 9, "x");
+        assert_int_equal(limit_of(line), INT_MAX);
+    }
     assert_int_equal(limit_of(""), INT_MAX);
     assert_int_equal(limit_of("a\n0:\n:::\n1:cpu\n"), INT_MAX);
     assert_int_equal(tg_system_processor_limit(GROUPS "/none", GROUPS), INT_MAX);
