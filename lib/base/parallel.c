@@ -2,9 +2,9 @@
  *
  * A loop is cut into as many ranges as there are threads (fewer if a range would be smaller than the grain). The caller
  * runs the first range, and worker i range i. If a worker has not begun when the caller is done, the caller runs its
- * range, too: so no loop waits for a worker that sleeps, or whose processor has other work. No more threads run than
- * the process has processors, and fewer if one cannot be started. The ranges of the others are run by whoever is done:
- * so a loop cannot fail, and threads do not compete for a processor. The pool serves one loop at a time: a second
+ * range, too: so no loop waits for a worker that sleeps, or whose processor has other work. No more threads run a loop
+ * than the process has processors, and fewer if one cannot be started. The ranges that are left are run by whoever is
+ * done: so a loop cannot fail, and threads do not compete for a processor. The pool serves one loop at a time: a second
  * caller, or a loop inside a loop, runs its whole range itself instead of waiting. Workers are started when a loop
  * first needs them. A loop wakes the workers that have a range, and no others.
  *
@@ -34,9 +34,9 @@
 #define PAUSE() sched_yield()
 #endif
 
-/* Each worker has cache lines of its own. Those of numbers without a worker have ranges, too. */
+/* Each worker has cache lines of its own. */
 typedef struct worker {
-    _Alignas(128) atomic_bool has_range; /* until a thread takes the range of this number */
+    _Alignas(128) atomic_bool has_range; /* until a thread takes the range of this worker */
     pthread_cond_t wake;
 } worker;
 
@@ -50,7 +50,8 @@ static struct {
     int started;        /* those that do: workers[1] to workers[started] */
     atomic_flag busy;
     pthread_mutex_t mutex;
-    atomic_int finished; /* the ranges of this loop that workers have finished */
+    atomic_int left;     /* the ranges behind those of the helpers that have not begun; less than 0: none */
+    atomic_int finished; /* the ranges that workers have finished */
     loop_body *body;
     void *context;
     int64_t count;
@@ -66,13 +67,13 @@ static int set_threads(int threads)
     const int most = processors < MAX_THREADS ? processors : MAX_THREADS;
     threads = threads ? threads : most;
     atomic_store_explicit(&pool.most, most - 1, memory_order_relaxed);
-    atomic_store_explicit(&pool.threads, threads, memory_order_relaxed);
+    atomic_store_explicit(&pool.threads, threads, memory_order_release);
     return threads;
 }
 
 int tg_threads(void)
 {
-    const int threads = atomic_load_explicit(&pool.threads, memory_order_relaxed);
+    const int threads = atomic_load_explicit(&pool.threads, memory_order_acquire);
     return threads ? threads : set_threads(0);
 }
 
@@ -100,13 +101,14 @@ static bool take_range(worker *of)
            atomic_exchange_explicit(&of->has_range, false, memory_order_acquire);
 }
 
-/* Runs the ranges from `last` down to `first` that have not begun, and returns their number. */
-static int run_others(int first, int last)
+/* Runs ranges that no helper has, and returns their number. */
+static int run_left(void)
 {
     int count = 0;
-    for (int range = last; range >= first; range--) {
-        if (take_range(&workers[range])) {
-            run_range(range);
+    while (atomic_load_explicit(&pool.left, memory_order_relaxed) > 0) {
+        const int left = atomic_fetch_sub_explicit(&pool.left, 1, memory_order_relaxed);
+        if (left > 0) {
+            run_range(pool.helpers + left);
             count++;
         }
     }
@@ -136,8 +138,8 @@ static void *work(void *argument)
         next_range(self);
         tg_thread_mode = pool.mode;
         run_range((int)(self - workers));
-        const int others = run_others(pool.helpers + 1, pool.ranges - 1);
-        atomic_fetch_add_explicit(&pool.finished, 1 + others, memory_order_release);
+        const int finished = 1 + run_left();
+        atomic_fetch_add_explicit(&pool.finished, finished, memory_order_release);
     }
     return NULL;
 }
@@ -157,8 +159,6 @@ static void register_fork_handler(void)
 
 static void start_workers(int needed)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, register_fork_handler);
     while (pool.started < needed) {
         pthread_t thread;
         worker *next = &workers[pool.started + 1];
@@ -187,6 +187,8 @@ void tg_parallel_for(int64_t count, int64_t grain, loop_body *body, void *contex
         }
         return;
     }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_fork_handler);
     const int most = atomic_load_explicit(&pool.most, memory_order_relaxed);
     int helpers = ranges - 1 < most ? (int)ranges - 1 : most;
     if (pool.started < helpers) {
@@ -201,7 +203,8 @@ void tg_parallel_for(int64_t count, int64_t grain, loop_body *body, void *contex
     pool.helpers = helpers;
     pool.mode = tg_thread_mode;
     atomic_store(&pool.finished, 0);
-    for (int i = 1; i < ranges; i++) {
+    atomic_store(&pool.left, (int)ranges - 1 - helpers);
+    for (int i = 1; i <= helpers; i++) {
         atomic_store_explicit(&workers[i].has_range, true, memory_order_release);
     }
     pthread_mutex_unlock(&pool.mutex);
@@ -209,8 +212,13 @@ void tg_parallel_for(int64_t count, int64_t grain, loop_body *body, void *contex
         pthread_cond_signal(&workers[i].wake);
     }
     run_range(0);
-    const int others = (int)ranges - 1 - run_others(1, (int)ranges - 1);
-    int spins = SPINS;
+    int others = (int)ranges - 1 - run_left(), spins = SPINS;
+    for (int i = helpers; i > 0; i--) {
+        if (take_range(&workers[i])) {
+            run_range(i);
+            others--;
+        }
+    }
     while (atomic_load_explicit(&pool.finished, memory_order_acquire) < others) {
         if (spins-- > 0) {
             PAUSE();

@@ -192,7 +192,7 @@ static inline __attribute__((always_inline)) void multiply_tile(int rows, gemm_f
     write_sums(rows, sum, add, c, ldc);
 }
 
-/* Computes as many rows as a tile has, but at most `rows`, and returns their number. */
+/* Computes as many rows as a tile has, or 8, 4 or 1, but at most `rows`, and returns their number. */
 static inline int64_t multiply_rows(int64_t rows, gemm_factors *f, bool add, real *c, int64_t ldc)
 {
     if (rows >= GEMM_ROWS) {

@@ -359,6 +359,13 @@ static tg_tensor *hidden(tg_tape *t, tg_tensor *const *inputs, int count, void *
     return tg_add_scalar(t, tg_mul_scalar(t, tg_sin(t, inputs[0]), 1e-5), 1e9);
 }
 
+/* x sin y: x and y may be the same tensor. */
+static tg_tensor *of_two(tg_tape *t, tg_tensor *const *inputs, int count, void *context)
+{
+    (void)count, (void)context;
+    return tg_mul(t, inputs[0], tg_sin(t, inputs[1]));
+}
+
 static void test_taylor_orders(void **state)
 {
     (void)state;
@@ -376,6 +383,8 @@ static void test_taylor_orders(void **state)
     assert_non_null(strstr(report.verdict, "none: exact"));
     assert_false(tg_gradcheck(hidden, NULL, &x, 1, &config, &report, &error));
     assert_error(&error, TG_ERROR_VALUE, "cannot tell: rounding hides the order");
+    error = (tg_error)TG_NO_ERROR;
+    assert_true(tg_gradcheck(of_two, NULL, (tg_tensor *[]){x, x}, 2, &config, &report, &error));
     config.dtype = TG_F32;
     assert_true(tg_gradcheck(smooth, NULL, &f, 1, &config, &report, &error));
     assert_true(tg_gradcheck(linear, NULL, &f, 1, &config, &report, &error));
