@@ -172,10 +172,10 @@ TG_API void tg_set_allocator(const tg_allocator *allocator);
 
 /* Sets the number of threads that a call may use. RANGE unless it is 1 to 256. The default is the number of processors
  * that the process may run on, and under Linux at most as many as a container's limit on their time (cgroup) allows. No
- * more threads run a loop than that, also if the number is larger: it then has more parts than threads. The number changes no
- * bit of a result, except of matrix products by BLAS, whose blocks depend on it (see tg_matmul_backend). The processors
- * are counted here, and in the first call that uses threads. Not thread-safe: call it while no other thread is inside
- * the library. */
+ * more threads run a loop than that, also if the number is larger: it then has more parts than threads. The number
+ * changes no bit of a result, except of matrix products by BLAS, whose blocks depend on it (see tg_matmul_backend). The
+ * processors are counted here, and in the first call that uses threads. Not thread-safe: call it while no other thread
+ * is inside the library. */
 TG_API bool tg_set_threads(int threads, tg_error *error);
 
 /* Returns the number of threads that a call may use. */

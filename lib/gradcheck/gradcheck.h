@@ -111,8 +111,8 @@ bool tg_check_make_jacobians(tg_check *c);
  * it with deferred steps: then the check has failed. */
 double tg_check_put(tg_tensor *x, int64_t index, double value);
 
-/* The same for all values of moved input k: read them into `before`, or write `values`, which are rounded in place to its
- * dtype. */
+/* The same for all values of moved input k: read them into `before`, or write `values`, which are rounded in place to
+ * its dtype. */
 void tg_check_read(const tg_check *c, int k);
 void tg_check_write(const tg_check *c, int k, double *values);
 
