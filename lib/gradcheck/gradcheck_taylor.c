@@ -21,13 +21,13 @@ static void move(const tg_check *c, double h)
 {
     for (int k = 0; k < c->input_count; k++) {
         const tg_variable *v = &c->variables[k];
-        const bool moves = v->checked && !v->is_repeated;
-        for (int64_t j = 0; moves && j < v->count; j++) {
+        if (!v->checked || v->is_repeated) {
+            continue;
+        }
+        for (int64_t j = 0; j < v->count; j++) {
             v->again[j] = v->before[j] + h * v->direction[j];
         }
-        if (moves) {
-            tg_check_write(c, k, v->again);
-        }
+        tg_check_write(c, k, v->again);
     }
 }
 
@@ -37,11 +37,11 @@ static double draw(const tg_check *c, tg_rng *rng, int64_t row)
     double slope = 0;
     for (int k = 0; k < c->input_count; k++) {
         const tg_variable *v = &c->variables[k];
-        const bool moves = v->checked && !v->is_repeated; /* the gradient of a repeated input is that of the first */
-        if (moves) {
-            tg_check_read(c, k);
+        if (!v->checked || v->is_repeated) { /* the gradient of a repeated input is that of the first */
+            continue;
         }
-        for (int64_t j = 0; moves && j < v->count; j++) {
+        tg_check_read(c, k);
+        for (int64_t j = 0; j < v->count; j++) {
             v->direction[j] = tg_check_without_gradient(c, k, j) ? 0 : tg_check_draw(rng, true);
             slope += v->jacobian[row * v->count + j] * v->direction[j];
         }
